@@ -1,0 +1,34 @@
+// Package coro sends and receives messages from goroutines. A call suspends its
+// goroutine until MPI is done with the buffer; the thread goes on with other
+// goroutines. It is the package that most programs use:
+//
+//	if world.Rank() == 0 {
+//		err = coro.Send(ctx, world, []float64{1, 2, 3}, 1, tag)
+//	} else {
+//		values := make([]float64, 3)
+//		status, err = coro.Recv(ctx, world, values, 0, tag)
+//	}
+//
+// Every call is one non-blocking MPI operation underneath (mpicomm.Do) and one
+// plain MPI message on the wire, so the peer may be a C or mpi4py program.
+//
+// # Who owns the buffer
+//
+// A call borrows its buffer until it returns, unless it returns an
+// [*mpicomm.InFlightError]. docs/buffers.md has the whole table.
+//
+// # Contexts
+//
+// Every call that blocks takes a context and returns when it ends. A receive
+// that had matched a message by then delivers it with a nil error: a message is
+// never lost to a cancellation. See mpicomm.Do for the rest.
+//
+// # Concurrency
+//
+// Start as many goroutines as you like, with go or in a [Group]. Receives that
+// could match the same message are served in the order of their calls.
+//
+// # Not supported
+//
+// Messages of many buffers (planned), device memory (planned).
+package coro

@@ -1,0 +1,44 @@
+package coro
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Group is a set of goroutines that belong together. See [Run].
+type Group struct {
+	group *errgroup.Group
+	ctx   context.Context
+}
+
+// Run calls f with a new group and waits on exit, whatever f returns, for every
+// goroutine that was started in it. The first error, of f or of a goroutine,
+// cancels the context of the others and is returned.
+//
+//	err := coro.Run(ctx, func(g *coro.Group) error {
+//		for peer := range world.Size() {
+//			g.Go(func(ctx context.Context) error { return coro.Send(ctx, world, data, peer, tag) })
+//		}
+//		return nil
+//	})
+func Run(ctx context.Context, f func(g *Group) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	g := &Group{group: group, ctx: ctx}
+	group.Go(func() error { return f(g) })
+	return group.Wait()
+}
+
+// Go starts a goroutine in the group, with the group's context. It may be
+// called by f and by the group's goroutines, not after Run has returned.
+func (g *Group) Go(f func(ctx context.Context) error) {
+	g.group.Go(func() error { return f(g.ctx) })
+}
+
+// Context is the group's context: it ends with the first error, and when Run
+// returns.
+func (g *Group) Context() context.Context { return g.ctx }
+
+// SetLimit bounds the goroutines that run at a time; Go then waits for a place.
+// Call it before the first Go.
+func (g *Group) SetLimit(n int) { g.group.SetLimit(n + 1) }

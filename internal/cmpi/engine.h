@@ -1,0 +1,219 @@
+// What the Go side and the per-family C code share: operations, the engine
+// that polls them, and the table of functions that each MPI family provides.
+//
+// Nothing here depends on an MPI: handles travel as uint64_t, ranks and tags in
+// the numbering of the Go side (ANY_SOURCE -1, PROC_NULL -2, ANY_TAG -1).
+#ifndef MPI4GO_ENGINE_H
+#define MPI4GO_ENGINE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { M4G_ANY_SOURCE = -1, M4G_PROC_NULL = -2, M4G_ANY_TAG = -1 };
+
+// Messages up to this many bytes are copied through op->scratch: no pinning,
+// and a receive into it is guarded against a longer message.
+enum { M4G_SCRATCH = 256 };
+
+enum m4g_kind {
+  M4G_SEND = 1,
+  M4G_SSEND,
+  M4G_RECV,
+  M4G_IMRECV,  // receive a matched message (op->handle)
+  M4G_MPROBE,  // wait for a message and match it; op->handle becomes the message
+  M4G_PROBE,   // wait for a message, leave it
+  M4G_IMPROBE, // match a message if one is there; complete at once
+  M4G_IPROBE,  // look for a message; complete at once
+  M4G_UNMATCH, // give a matched message (op->handle) back to later receives
+  M4G_CANCEL,  // cancel the operation at op->addr if its serial is op->handle
+  M4G_DUP,     // MPI_Comm_idup; op->handle becomes the communicator
+  M4G_BARRIER, // MPI_Ibarrier
+  M4G_FREE,    // MPI_Comm_free; complete at once
+};
+
+enum m4g_flag {
+  M4G_IN_SCRATCH = 1, // the bytes are in op->scratch, not at op->addr
+  M4G_DETACHED = 2,   // nobody waits for it; only a failure is of interest
+  M4G_CANCELLING = 4, // MPI_Cancel was called
+  M4G_RESERVED = 8,   // a matched MPROBE that keeps its place in the call order until it is received or given back
+};
+
+enum m4g_state {
+  M4G_IDLE = 0,
+  M4G_WAITING, // in engine.waiting, for a message to match
+  M4G_TAKEN,   // done, but still in engine.waiting: see M4G_RESERVED
+  M4G_POSTED,  // MPI has it
+  M4G_DONE,
+};
+
+// Error classes in the numbering of the Go side; 0 is success.
+#define M4G_ERROR_CLASSES(X)                                                                                           \
+  X(BUFFER) X(COUNT) X(TYPE) X(TAG) X(COMM) X(RANK) X(REQUEST) X(ROOT) X(GROUP) X(OP) X(ARG) X(UNKNOWN) X(TRUNCATE)    \
+  X(OTHER) X(INTERN) X(IN_STATUS) X(PENDING) X(NO_MEM) X(KEYVAL)
+#define M4G_CLASS(name) M4G_ERR_##name,
+enum m4g_error_class { M4G_SUCCESS, M4G_ERROR_CLASSES(M4G_CLASS) };
+#undef M4G_CLASS
+
+// One operation, in C memory so that MPI and the leader's poll may keep
+// pointers to it. cmpi.Op is its mirror in Go; a test compares the layouts.
+typedef struct m4g_op {
+  uint64_t next;   // address of the next operation of a chain or of the done list, or 0
+  uint64_t link;   // address of the next operation in engine.waiting, or 0
+  uint64_t comm;   // MPI_Comm
+  uint64_t addr;   // the buffer
+  int64_t len;     // its length in bytes
+  uint64_t handle; // MPI_Message or new MPI_Comm, in or out
+  int64_t count;   // out: bytes of the message
+  uint32_t index;  // names the owner on the Go side
+  _Atomic uint32_t waiter; // whose completion ends a leader's poll
+  int32_t peer, tag;
+  int32_t source, recvtag; // out
+  int32_t rc;              // out: MPI error code, or 0
+  uint32_t serial;         // counts the uses of this slot
+  uint8_t kind, flags, state;
+  uint8_t found;     // out, IMPROBE and IPROBE: there was a message
+  uint8_t cancelled; // out: MPI_Test_cancelled
+  uint8_t truncated; // out: the message was longer than len
+  uint8_t reserved[6];
+  uint8_t scratch[M4G_SCRATCH + 8]; // the last 8 bytes guard the first 256
+} m4g_op;
+
+// Who may call MPI now.
+enum m4g_lead { M4G_FREE_LEAD = 0, M4G_WAITER, M4G_DRIVER, M4G_CLOSED };
+
+// A list of operations, first in, first out.
+typedef struct m4g_list {
+  m4g_op *first, *last;
+} m4g_list;
+
+// A message that was matched and given back.
+typedef struct m4g_held {
+  struct m4g_held *next;
+  uint64_t comm, message;
+  int64_t count;
+  int32_t source, tag;
+} m4g_held;
+
+enum m4g_nap_kind { M4G_AWAKE, M4G_SHORT_NAP, M4G_LONG_NAP };
+
+typedef struct m4g_family m4g_family;
+
+typedef struct m4g_engine {
+  // Written by every goroutine that posts.
+  _Alignas(64) _Atomic uint64_t stack; // submitted operations, last in first
+  _Alignas(64) _Atomic uint32_t lead;  // enum m4g_lead
+  _Atomic uint32_t preempt;            // a poster asks the driver to step back
+  _Atomic uint32_t handover;           // 1: a waiter asks the driver to take over, 2: it is there
+  _Atomic uint32_t bell;               // futex: ends the driver's nap
+  _Atomic uint32_t napping;            // the driver sleeps on the bell: enum m4g_nap_kind
+  _Atomic uint32_t stop;               // the driver is to return
+
+  // Written under the lead.
+  _Alignas(64) const m4g_family *family;
+  _Atomic uint64_t epoch; // polls so far
+  _Atomic int64_t outstanding; // operations started and not complete
+  m4g_list done;
+  m4g_list waiting; // receives that wait by MPI_Improbe, in call order
+  int64_t nwaiting, ntaken;
+  int64_t rotate; // where the next pass over a long waiting list begins
+  m4g_held *held; // messages given back, oldest first
+  void *requests;   // MPI_Request[cap]; the window [head, tail) is in use
+  m4g_op **posted;  // their operations; NULL where one is complete
+  int64_t head, tail, cap, live, chunk;
+  uint32_t target; // the waiter whose completions end this poll
+  uint32_t got;    // how many of them this poll has seen
+  uint32_t others; // completions somebody else waits for
+  uint32_t quirks; // enum m4g_quirk
+  uint32_t yield;  // polls between two sched_yield, 0 never
+  int64_t large;   // transfers above 64 KiB outstanding
+  uint64_t started, completed;
+} m4g_engine;
+
+// What the driver does while nobody else polls: spin, then nap, longer and longer.
+typedef struct m4g_patience {
+  int64_t spin_ns;                  // after the last event
+  int64_t hot_ns, warm_ns, cold_ns; // naps
+  int64_t hot_for_ns, warm_for_ns;  // how long after the last event to take hot, then warm ones
+} m4g_patience;
+
+// m4g_drive polls for the goroutines that wait, stepping back whenever one of
+// them wants to lead. It returns M4G_LEADING_DRIVER holding the lead, with
+// operations done or nothing outstanding, or M4G_IDLE_DRIVER without it, when
+// nothing seems to be outstanding or e->stop is set.
+enum { M4G_IDLE_DRIVER, M4G_LEADING_DRIVER };
+int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done);
+
+enum m4g_quirk {
+  // A receive shorter than its message writes past the end of the buffer
+  // (Open MPI 4, pml ob1, above the eager limit).
+  M4G_QUIRK_SHORT_RECV_OVERFLOWS = 1,
+};
+
+// What an m4g_poll returns besides the operations that are done.
+enum m4g_poll_flag {
+  M4G_POLL_DRIVER = 1, // leave when e->preempt is set
+};
+
+typedef struct m4g_start { // what Init learns
+  int32_t rc, provided, foreign; // foreign: somebody else had initialised MPI
+  int32_t rank, size, local_rank, local_size;
+  int64_t tag_ub;
+  uint64_t world, private_comm;
+  const char *failed; // the call that failed, when rc is not 0
+} m4g_start;
+
+typedef struct m4g_constant {
+  const char *name;
+  int64_t value;
+} m4g_constant;
+
+// The C reference loops that ours are measured against (bench.h).
+enum m4g_bench_mode { M4G_BENCH_LATENCY, M4G_BENCH_BANDWIDTH, M4G_BENCH_BIBANDWIDTH, M4G_BENCH_BARRIER };
+typedef struct m4g_bench {
+  int32_t mode, peer, sender, window, iterations;
+  uint64_t comm;
+  int64_t size;
+  void *sendbuf, *recvbuf;
+} m4g_bench;
+
+// One family of MPI libraries that share a binary interface.
+struct m4g_family {
+  const char *name;
+  const m4g_constant *constants; // ends with a NULL name
+  // load resolves every entry; it returns the name of a missing symbol or NULL.
+  const char *(*load)(void *library);
+  void (*init)(m4g_start *s, int required);
+  int (*agree)(uint64_t comm, const char *mine, char *all, int width);
+  uint64_t (*poll)(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t want, uint32_t spins, uint32_t flags);
+  int (*finalize)(void);
+  int (*abort)(uint64_t comm, int code);
+  int (*error_class)(int code); // the number of the Go side: see error classes below
+  void (*error_string)(int code, char *text, int size);
+  void (*version)(char *text, int size, int *major, int *minor);
+  int (*initialized)(void);
+  int (*finalized)(void);
+  // bench runs one of the C reference loops of bench.h; it returns an MPI code.
+  int (*bench)(const m4g_bench *b, double *seconds);
+};
+
+extern const m4g_family m4g_openmpi, m4g_mpich;
+
+// m4g_open loads a library with dlopen; global makes its symbols visible to the
+// plugins that it loads (Open MPI). It returns NULL and the reason in text.
+void *m4g_open(const char *path, int global, char *text, int size);
+// m4g_loaded finds a library that is in the process already.
+void *m4g_loaded(const char *soname);
+int m4g_has(void *library, const char *symbol);
+
+m4g_engine *m4g_engine_new(const m4g_family *family);
+m4g_op *m4g_op_slab(int n);
+
+uint64_t m4g_poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t want, uint32_t spins, uint32_t flags);
+// m4g_nap sleeps for at most ns nanoseconds, or until m4g_ring.
+void m4g_nap(m4g_engine *e, int64_t ns);
+void m4g_ring(m4g_engine *e);
+// m4g_restack makes the handler of a signal run on the alternate stack, which Go requires.
+void m4g_restack(int signal);
+
+#endif

@@ -1,0 +1,139 @@
+#define _GNU_SOURCE
+#include "engine.h"
+
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+void *m4g_open(const char *path, int global, char *text, int size) {
+  void *library = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+  if (library == NULL) {
+    const char *why = dlerror();
+    strncpy(text, why != NULL ? why : "unknown", size - 1);
+    text[size - 1] = 0;
+  }
+  return library;
+}
+
+void *m4g_loaded(const char *soname) { return dlopen(soname, RTLD_NOW | RTLD_NOLOAD); }
+
+int m4g_has(void *library, const char *symbol) { return dlsym(library, symbol) != NULL; }
+
+m4g_engine *m4g_engine_new(const m4g_family *family) {
+  m4g_engine *e = aligned_alloc(64, sizeof *e);
+  if (e == NULL) return NULL;
+  memset(e, 0, sizeof *e);
+  e->family = family;
+  return e;
+}
+
+m4g_op *m4g_op_slab(int n) {
+  m4g_op *ops = aligned_alloc(64, n * sizeof *ops);
+  if (ops != NULL) memset(ops, 0, n * sizeof *ops);
+  return ops;
+}
+
+uint64_t m4g_poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t want, uint32_t spins, uint32_t flags) {
+  return e->family->poll(e, chain, target, want, spins, flags);
+}
+
+// ---- the driver ----
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+void m4g_nap(m4g_engine *e, int64_t ns) {
+  struct timespec t = {ns / 1000000000, ns % 1000000000};
+  uint32_t bell = atomic_load(&e->bell);
+  atomic_store(&e->napping, ns > 500000 ? M4G_LONG_NAP : M4G_SHORT_NAP);
+  if (atomic_load(&e->handover) == 0 && atomic_load(&e->stack) == 0 && !atomic_load(&e->stop))
+    syscall(SYS_futex, &e->bell, FUTEX_WAIT_PRIVATE, bell, &t, NULL, 0);
+  atomic_store(&e->napping, 0);
+}
+
+void m4g_ring(m4g_engine *e) {
+  atomic_fetch_add(&e->bell, 1);
+  syscall(SYS_futex, &e->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static int take(m4g_engine *e) {
+  uint32_t free_lead = M4G_FREE_LEAD;
+  return atomic_compare_exchange_strong(&e->lead, &free_lead, M4G_DRIVER);
+}
+
+// take_over waits for the lead that a waiter offers.
+static int take_over(m4g_engine *e) {
+  atomic_store(&e->handover, 2);
+  for (int i = 0; i < 10000; i++) {
+    if (take(e)) {
+      atomic_store(&e->handover, 0);
+      return 1;
+    }
+    if (i > 100) sched_yield();
+  }
+  atomic_store(&e->handover, 0);
+  return 0;
+}
+
+int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
+  enum { SPINS = 32 };
+  int64_t event = now_ns(); // when something last completed or somebody else led
+  uint64_t completed = e->completed, epoch = atomic_load(&e->epoch);
+  for (;;) {
+    if (atomic_load(&e->stop)) return M4G_IDLE_DRIVER;
+    int64_t now = now_ns();
+    uint64_t seen = atomic_load(&e->epoch);
+    if (seen != epoch) { // others poll: stay out of their way, but close
+      epoch = seen;
+      event = now;
+      if (!atomic_load(&e->handover)) {
+        if (atomic_load(&e->outstanding) == 0) return M4G_IDLE_DRIVER;
+        m4g_nap(e, p->hot_ns);
+        if (atomic_load(&e->epoch) != epoch) continue;
+      }
+    }
+    int led = atomic_load(&e->handover) != 0 ? take_over(e) : take(e);
+    if (!led) {
+      m4g_nap(e, p->hot_ns);
+      continue;
+    }
+    for (;;) {
+      *done = m4g_poll(e, NULL, 0, 0, SPINS, M4G_POLL_DRIVER);
+      epoch = atomic_load(&e->epoch);
+      if (*done != 0 || e->outstanding == 0) return M4G_LEADING_DRIVER;
+      now = now_ns();
+      if (e->completed != completed) {
+        completed = e->completed;
+        event = now;
+      }
+      // A transfer moves only while it is polled: wait longer before the first nap.
+      if (atomic_load(&e->preempt) || now - event >= (e->large > 0 ? p->hot_for_ns : p->spin_ns)) break;
+    }
+    atomic_store(&e->lead, M4G_FREE_LEAD);
+    if (atomic_load(&e->stack) != 0) continue; // somebody found the lead taken just now
+    if (atomic_load(&e->preempt)) { // the poster may take it now
+      for (int i = 0; i < 100 && atomic_load(&e->preempt); i++) sched_yield();
+      m4g_nap(e, p->hot_ns);
+      continue;
+    }
+    int64_t idle = now - event;
+    m4g_nap(e, idle < p->hot_for_ns ? p->hot_ns : idle < p->warm_for_ns ? p->warm_ns : p->cold_ns);
+  }
+}
+
+void m4g_restack(int signal) {
+  struct sigaction action;
+  if (sigaction(signal, NULL, &action) != 0) return;
+  if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN || action.sa_flags & SA_ONSTACK) return;
+  action.sa_flags |= SA_ONSTACK;
+  sigaction(signal, &action, NULL);
+}

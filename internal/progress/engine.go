@@ -1,0 +1,267 @@
+package progress
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
+)
+
+// Config tunes an engine.
+type Config struct {
+	Spins    int           // polls in one cgo call
+	LeadTime time.Duration // how long a waiter polls before the driver takes over
+	Yield    int           // polls between two sched_yield, 0 for never
+	Patience cmpi.Patience
+	MaxDetached int64 // sends that may be queued without anybody waiting for them
+	Trace    bool  // record where operations are started
+	Funnel   bool  // one thread, which runs Engine.Funnel, makes every MPI call
+}
+
+// Engine drives the operations of one process.
+type Engine struct {
+	Config
+	lib   *cmpi.Library
+	c     *cmpi.Engine
+	slots slots
+
+	parked     atomic.Bool // the driver waits for wake
+	wake       chan struct{}
+	driverDone chan struct{}
+	calls      chan func() // for the funnel's thread
+	stopping   atomic.Bool
+	closed     atomic.Bool
+
+	detached atomic.Int64 // queued sends that nobody waits for
+	// sync shows the race detector the order that the lead imposes, which it
+	// cannot see in C memory.
+	sync atomic.Int64
+}
+
+// New makes the engine of an initialised library and starts its driver.
+func New(lib *cmpi.Library, quirks uint32, config Config) *Engine {
+	e := &Engine{
+		Config:     config,
+		lib:        lib,
+		c:          lib.NewEngine(quirks, config.Yield),
+		wake:       make(chan struct{}, 1),
+		driverDone: make(chan struct{}),
+		calls:      make(chan func(), 1),
+	}
+	if config.Funnel {
+		e.c.Lead.Store(cmpi.LeadDriver)
+	} else {
+		go e.drive()
+	}
+	return e
+}
+
+// tryLead takes the lead if it is free, or if the driver holds it.
+func (e *Engine) tryLead() bool {
+	if !e.c.Lead.CompareAndSwap(cmpi.LeadFree, cmpi.LeadWaiter) && !e.preemptDriver() {
+		return false
+	}
+	if raceEnabled {
+		e.sync.Add(1)
+	}
+	return true
+}
+
+// preemptDriver asks the driver to step back, and takes the lead when it does.
+func (e *Engine) preemptDriver() bool {
+	if e.Funnel {
+		return false
+	}
+	for i := range 64 {
+		switch e.c.Lead.Load() {
+		case cmpi.LeadFree:
+			if e.c.Lead.CompareAndSwap(cmpi.LeadFree, cmpi.LeadWaiter) {
+				e.c.Preempt.Store(0)
+				return true
+			}
+		case cmpi.LeadDriver:
+			e.c.Preempt.Store(1)
+			if i >= 32 {
+				runtime.Gosched()
+			}
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// release gives the lead back. It does not leave behind what was pushed in the
+// meantime, and sees to it that somebody polls for what is outstanding.
+func (e *Engine) release() {
+	for {
+		outstanding := e.c.Outstanding() != 0
+		if raceEnabled {
+			e.sync.Add(1)
+		}
+		e.c.Lead.Store(cmpi.LeadFree)
+		if !e.c.Submitted() {
+			if outstanding {
+				e.wakeDriver()
+			}
+			return
+		}
+		if !e.tryLead() {
+			return
+		}
+		e.reap(e.c.Poll(nil, 0, 0, 0))
+	}
+}
+
+// Start begins an operation that Init has made ready, and does not wait for it.
+func (e *Engine) Start(op *Op) { e.start(op.slot) }
+
+// StartSet begins n operations in one call into MPI, in their order.
+func (e *Engine) StartSet(n int, at func(int) *Op) {
+	first := at(0).slot
+	for i, last := 1, first; i < n; i++ {
+		next := at(i).slot
+		last.Link(next)
+		last = next
+	}
+	e.start(first)
+}
+
+// Progress polls once unless somebody else does.
+func (e *Engine) Progress() {
+	if e.tryLead() {
+		e.reap(e.c.Poll(nil, 0, 0, 1))
+		e.release()
+	}
+}
+
+// start begins a chain of operations.
+func (e *Engine) start(first *cmpi.Op) {
+	if e.tryLead() {
+		e.reap(e.c.Poll(first, 0, 0, 0))
+		e.release()
+		return
+	}
+	e.push(first)
+}
+
+// push submits a chain to whoever leads.
+func (e *Engine) push(first *cmpi.Op) {
+	if raceEnabled {
+		e.sync.Add(1)
+	}
+	// The stack is last in, first out, so the chain goes onto it in reverse.
+	var last *cmpi.Op
+	for s := first; s != nil; {
+		next := s.NextOp()
+		s.Link(last)
+		last, s = s, next
+	}
+	e.c.Push(last, first)
+	switch {
+	case e.Funnel:
+		e.wakeDriver()
+	case e.c.Lead.Load() == cmpi.LeadFree && e.tryLead():
+		// The leader left before it could see the chain.
+		e.reap(e.c.Poll(nil, 0, 0, 0))
+		e.release()
+	}
+}
+
+// reap hands over the operations that are done and returns how many goroutines
+// that woke. The caller holds the lead.
+func (e *Engine) reap(done *cmpi.Op) (woken int) {
+	for s := done; s != nil; {
+		next := s.NextOp()
+		owner := e.slots.owner(s)
+		switch {
+		case owner.detach != nil:
+			e.detached.Add(-1)
+			if s.RC != 0 {
+				owner.detach(s)
+			}
+			e.slots.put(s)
+		case owner.finish(s):
+			woken++
+		}
+		s = next
+	}
+	return woken
+}
+
+// Exclusive runs f while nobody else calls MPI, on the one thread that may if
+// there is one.
+func (e *Engine) Exclusive(f func()) {
+	if e.closed.Load() && !e.Funnel {
+		f()
+		return
+	}
+	if e.Funnel {
+		gone := make(chan struct{})
+		e.calls <- func() { defer close(gone); f() }
+		e.wakeDriver()
+		<-gone
+		return
+	}
+	for i := 0; !e.tryLead(); i++ {
+		if i < 1000 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
+	defer e.release()
+	f()
+}
+
+// Close takes the lead for good: from now on only the caller may call MPI, and
+// no operation makes progress. It returns false if that took longer than the
+// bound.
+func (e *Engine) Close(bound time.Duration) bool {
+	e.stopping.Store(true)
+	e.c.Stop()
+	e.wakeDriver()
+	select {
+	case <-e.driverDone:
+	case <-time.After(bound):
+		return false
+	}
+	if e.Funnel {
+		e.closed.Store(true)
+		return true
+	}
+	for end := time.Now().Add(bound); ; time.Sleep(50 * time.Microsecond) {
+		if e.c.Lead.CompareAndSwap(cmpi.LeadFree, cmpi.LeadClosed) {
+			e.closed.Store(true)
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}
+
+// Outstanding lists the operations in flight. It takes the lead.
+func (e *Engine) Outstanding() (ops []*Op) {
+	e.Exclusive(func() {
+		e.slots.each(func(op *Op, _ *cmpi.Op) {
+			if op.detach == nil {
+				ops = append(ops, op)
+			}
+		})
+	})
+	return ops
+}
+
+// Detached counts the sends in flight that nobody waits for.
+func (e *Engine) Detached() int64 { return e.detached.Load() }
+
+// Busy tells whether anything is in flight or on its way.
+func (e *Engine) Busy() bool { return e.c.Outstanding() != 0 || e.c.Submitted() }
+
+// Counters are the operations started and completed so far.
+func (e *Engine) Counters() (started, completed uint64) {
+	e.Exclusive(func() { started, completed = e.c.Counters() })
+	return started, completed
+}

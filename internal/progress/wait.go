@@ -1,0 +1,231 @@
+package progress
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
+)
+
+// Waiter is a goroutine that waits for some of a number of operations.
+type Waiter struct {
+	id   uint32 // what the slots of its operations name, for the poll in C
+	need atomic.Int32
+	ch   chan struct{} // receives once, when need reaches 0
+}
+
+// notify counts one operation; it returns whether that woke the waiter.
+func (w *Waiter) notify() bool {
+	if w.need.Add(-1) != 0 {
+		return false
+	}
+	w.ch <- struct{}{}
+	return true
+}
+
+// target of a single operation that nobody has registered for: see cmpi.Op.Reset.
+func (op *Op) target() uint32 { return op.slot.Index + 1 }
+
+// Do starts an operation that Init has made ready and waits for it. An error is
+// the context's: the operation is then still in flight.
+func (e *Engine) Do(ctx context.Context, op *Op) error {
+	first, target := op.slot, op.target()
+	if e.tryLead() {
+		if e.lead(ctx, first, target, 1, op) {
+			return nil
+		}
+	} else {
+		e.push(first)
+	}
+	return e.Wait(ctx, op)
+}
+
+// Wait waits for an operation that was started. An error is the context's: the
+// operation is then still in flight.
+func (e *Engine) Wait(ctx context.Context, op *Op) error {
+	if op.Done() {
+		return nil
+	}
+	w := &op.own
+	if w.ch == nil {
+		w.ch = make(chan struct{}, 1)
+	}
+	w.need.Store(1)
+	if !op.waiter.CompareAndSwap(nil, w) {
+		if op.Done() {
+			return nil
+		}
+		// Another goroutine waits for it already.
+		select {
+		case <-op.Chan():
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if e.tryLead() && e.lead(ctx, nil, op.target(), 1, op) {
+		<-w.ch
+		return nil
+	}
+	if ctx.Done() == nil {
+		<-w.ch
+		return nil
+	}
+	select {
+	case <-w.ch:
+		return nil
+	case <-ctx.Done():
+		if op.waiter.CompareAndSwap(w, nil) {
+			return ctx.Err()
+		}
+		<-w.ch // it completed just now
+		return nil
+	}
+}
+
+// waited is what a leader polls for.
+type waited interface{ Done() bool }
+
+// lead polls until what is done, or the driver has taken over, or the context
+// ends, and gives the lead back. It returns whether what is done.
+func (e *Engine) lead(ctx context.Context, chain *cmpi.Op, target uint32, want int, what *Op) bool {
+	woken := e.reap(e.c.Poll(chain, target, want, e.Spins))
+	if what.Done() {
+		e.release()
+		return true
+	}
+	return e.leadOn(ctx, target, want, what, woken)
+}
+
+func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waited, woken int) bool {
+	defer e.release()
+	var since time.Time
+	asked := false
+	for {
+		if woken > 0 {
+			runtime.Gosched() // they push what they do next; the next poll starts all of it
+		}
+		woken = e.reap(e.c.Poll(nil, target, want, e.Spins))
+		if what.Done() {
+			if asked {
+				e.c.Handover.CompareAndSwap(1, 0)
+			}
+			return true
+		}
+		if ctx.Done() != nil && ctx.Err() != nil {
+			return false
+		}
+		if woken > 0 {
+			since = time.Time{}
+			continue
+		}
+		switch {
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) < e.LeadTime:
+		case e.c.Handover.Load() == 2:
+			return false
+		case e.c.Handover.CompareAndSwap(0, 1):
+			asked = true
+			e.wakeDriver()
+		}
+	}
+}
+
+var waiters = sync.Pool{New: func() any { return &Waiter{ch: make(chan struct{}, 1)} }}
+
+// ids numbers the waiters apart from the indices that Op.target uses.
+var ids atomic.Uint32
+
+// Done tells whether enough of the operations are done.
+func (w *Waiter) Done() bool { return w.need.Load() <= 0 }
+
+// WaitFor waits until at least want of n operations are done. An error is the
+// context's.
+func (e *Engine) WaitFor(ctx context.Context, want, n int, at func(int) *Op) error {
+	const guard = 1 << 30 // keeps the count away from 0 until it is complete
+	w := waiters.Get().(*Waiter)
+	w.id = ids.Add(1) | 1<<31
+	w.need.Store(guard)
+	registered := 0
+	var shared sharedOps
+	for i := range n {
+		op := at(i)
+		switch {
+		case op.waiter.CompareAndSwap(nil, w):
+			op.slot.Waiter.Store(w.id)
+			registered++
+		case op.Done():
+			want--
+		default: // another goroutine waits for it
+			shared.add(w, op)
+		}
+	}
+	var err error
+	token := false // whether w.ch has received, or will
+	if left := w.need.Add(int32(want) - guard); left > 0 {
+		token = true
+		switch {
+		case e.tryLead() && e.leadOn(ctx, w.id, int(left), w, 0):
+			<-w.ch
+		case ctx.Done() == nil:
+			<-w.ch
+		default:
+			select {
+			case <-w.ch:
+			case <-ctx.Done():
+				token, err = false, ctx.Err()
+			}
+		}
+	}
+	for i := range n {
+		if at(i).waiter.CompareAndSwap(w, nil) {
+			registered--
+		}
+	}
+	// What is still registered has completed, but its count may be on its way.
+	final := int32(want - registered - shared.stop())
+	for w.need.Load() != final {
+		runtime.Gosched()
+	}
+	if err != nil && final <= 0 && !token {
+		<-w.ch // it was enough after all
+		err = nil
+	}
+	waiters.Put(w)
+	return err
+}
+
+// sharedOps are operations that somebody else waits for as well.
+type sharedOps struct {
+	watching sync.WaitGroup
+	gone     chan struct{}
+	done     atomic.Int32
+}
+
+func (s *sharedOps) add(w *Waiter, op *Op) {
+	if s.gone == nil {
+		s.gone = make(chan struct{})
+	}
+	s.watching.Go(func() {
+		select {
+		case <-op.Chan():
+			s.done.Add(1)
+			w.notify()
+		case <-s.gone:
+		}
+	})
+}
+
+// stop ends the watching and returns how many of the operations were done.
+func (s *sharedOps) stop() int {
+	if s.gone == nil {
+		return 0
+	}
+	close(s.gone)
+	s.watching.Wait()
+	return int(s.done.Load())
+}

@@ -1,0 +1,151 @@
+package mpicomm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/progress"
+	"github.com/mpi4go/mpi4go/mem"
+)
+
+// Comm is a communicator: a group of ranks and a space of messages of its own
+// (MPI-4.1 7.1). Its methods may be called from any goroutine.
+type Comm struct {
+	p          *process
+	handle     uint64
+	rank, size int
+	name       string
+	sends      *progress.Op // the owner of sends that nobody waits for
+
+	failed     atomic.Bool // whether async holds something
+	asyncMutex sync.Mutex
+	async      []error
+}
+
+func (p *process) newComm(handle uint64, rank, size int, name string) *Comm {
+	c := &Comm{p: p, handle: handle, rank: rank, size: size, name: name}
+	c.sends = progress.Detach(c.sendFailed)
+	comms.Lock()
+	defer comms.Unlock()
+	comms.all = append(comms.all, c)
+	return c
+}
+
+// comms lists every communicator, for Finalize to collect their errors.
+var comms struct {
+	sync.Mutex
+	all []*Comm
+}
+
+// World is the communicator of all ranks of the job, MPI_COMM_WORLD itself, so
+// that a program in another language can be at the other end. It panics before
+// Init.
+func World() *Comm {
+	p := self.Load()
+	if p == nil {
+		panic("mpicomm.World: " + ErrNotInitialized.Error())
+	}
+	return p.world
+}
+
+// Rank is the number of this process in the communicator, from 0 to Size-1.
+func (c *Comm) Rank() int { return c.rank }
+
+// Size is the number of ranks in the communicator.
+func (c *Comm) Size() int { return c.size }
+
+// LocalRank numbers the ranks of the job that share this host's memory, from 0;
+// it is the same on every communicator. Use it to pick a device.
+func (c *Comm) LocalRank() int { return c.p.start.LocalRank }
+
+// String names the communicator and the rank.
+func (c *Comm) String() string { return fmt.Sprintf("%s(%d of %d)", c.name, c.rank, c.size) }
+
+// Dup makes a communicator of the same ranks whose messages are never mixed up
+// with this one's. It is collective: every rank calls it, in the same order
+// relative to the other collective calls on this communicator. It suspends the
+// goroutine until all ranks have.
+//
+// If the context ends first the error is an [*InFlightError]: MPI cannot take
+// the call back, and the duplicate is made, and lost, when the others call it.
+//
+// Source: MPI_Comm_idup, MPI-4.1 7.4.2.
+func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
+	p, err := c.usable("dup")
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := new(Request)
+	r.init(c, cmpi.Dup, none, none, mem.Buffer{})
+	if err := p.engine.Do(ctx, &r.op); err != nil {
+		return nil, r.inFlight(ctx)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return p.newComm(r.op.Handle, c.rank, c.size, c.name+".dup"), nil
+}
+
+// usable returns the process if operations can be started on the communicator,
+// or an error of an earlier send that nobody waited for.
+func (c *Comm) usable(op string) (*process, error) {
+	if state.Load() != initialized {
+		_, err := current()
+		return nil, err
+	}
+	if c == nil {
+		return nil, &Error{Op: op, Class: ErrComm, Peer: none, Tag: none, Text: "the communicator is nil: use mpicomm.World() or what Dup returned"}
+	}
+	if c.failed.Load() {
+		if err := c.takeAsync(); err != nil {
+			return nil, err
+		}
+	}
+	return c.p, nil
+}
+
+// sendFailed notes the failure of a send that nobody waits for.
+func (c *Comm) sendFailed(s *cmpi.Op) {
+	code := int(s.RC)
+	err := &Error{
+		Op: "isend", Class: Class(c.p.lib.ErrorClass(code)), Code: code, Peer: int(s.Peer), Tag: int(s.Tag),
+		Text: "an earlier send that was complete for its caller: " + c.p.lib.ErrorString(code),
+	}
+	c.asyncMutex.Lock()
+	defer c.asyncMutex.Unlock()
+	if len(c.async) < 16 {
+		c.async = append(c.async, err)
+	}
+	c.failed.Store(true)
+}
+
+// takeAsync returns the oldest failure that nobody was told of.
+func (c *Comm) takeAsync() error {
+	c.asyncMutex.Lock()
+	defer c.asyncMutex.Unlock()
+	if len(c.async) == 0 {
+		return nil
+	}
+	err := c.async[0]
+	c.async = c.async[1:]
+	c.failed.Store(len(c.async) > 0)
+	return err
+}
+
+// asyncErrors returns a failure that nobody was told of, on any communicator.
+func (p *process) asyncErrors() error {
+	comms.Lock()
+	defer comms.Unlock()
+	for _, c := range comms.all {
+		if err := c.takeAsync(); err != nil {
+			return fmt.Errorf("mpicomm.Finalize: %w", err)
+		}
+	}
+	return nil
+}

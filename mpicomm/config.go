@@ -1,0 +1,203 @@
+package mpicomm
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
+)
+
+// Config says how to initialise the library. The zero value is right for most
+// programs. An environment variable that is set goes before the field.
+type Config struct {
+	// MPI chooses the library: "openmpi", "mpich", or the path of one.
+	// Zero: the one in the process already, else the one of the launcher, else
+	// the first that is found. MPI4GO_MPI.
+	MPI string
+
+	// ThreadLevel is asked of MPI_Init_thread. Zero: ThreadSerialized. Below
+	// that all calls are made by one thread, which costs latency.
+	// MPI4GO_THREAD_LEVEL: funneled, serialized or multiple.
+	ThreadLevel ThreadLevel
+
+	// GOMAXPROCS is the least value that Init leaves in runtime.GOMAXPROCS,
+	// unless the environment variable of that name is set. A launcher that
+	// binds a rank to one core would leave 1, and a busy goroutine would then
+	// delay every message by about 10 ms. Zero: 2; negative: do not touch it.
+	// MPI4GO_GOMAXPROCS.
+	GOMAXPROCS int
+
+	// Spins is how many times one call into C polls before it returns to Go.
+	// Zero: 200. MPI4GO_SPINS.
+	Spins int
+
+	// LeadTime is how long a waiting goroutine polls by itself before it parks
+	// and the background driver polls. Zero: 50 us. MPI4GO_LEAD_TIME.
+	LeadTime time.Duration
+
+	// IdleNap bounds the driver's naps after five seconds without traffic, and
+	// with it the time that a message may then wait for its receiver.
+	// Zero: 8 ms. MPI4GO_IDLE_NAP.
+	IdleNap time.Duration
+
+	// CancelTimeout is how long a receive whose context ended waits for MPI to
+	// say whether it had matched. Zero: 100 ms. MPI4GO_CANCEL_TIMEOUT.
+	CancelTimeout time.Duration
+
+	// DrainTimeout is how long Finalize waits for what is in flight, and for
+	// the other ranks to get there. Zero: 30 s. MPI4GO_DRAIN_TIMEOUT.
+	DrainTimeout time.Duration
+
+	// Debug records where each operation was started and reports requests that
+	// nobody waited for. It costs about a microsecond for each operation.
+	// MPI4GO_DEBUG: 1 or 0.
+	Debug bool
+}
+
+// ThreadLevel is a level of thread support (MPI-4.1 11.6.2).
+type ThreadLevel int
+
+// The levels of thread support.
+const (
+	ThreadSingle     ThreadLevel = iota + 1 // MPI_THREAD_SINGLE
+	ThreadFunneled                          // MPI_THREAD_FUNNELED
+	ThreadSerialized                        // MPI_THREAD_SERIALIZED
+	ThreadMultiple                          // MPI_THREAD_MULTIPLE
+)
+
+var threadLevels = []string{"", "single", "funneled", "serialized", "multiple"}
+
+// String is the name of the level without MPI_THREAD_, in lower case.
+func (l ThreadLevel) String() string {
+	if l > 0 && int(l) < len(threadLevels) {
+		return threadLevels[l]
+	}
+	return fmt.Sprintf("thread level %d", int(l))
+}
+
+// setting is one field of Config, its environment variable and its default.
+type setting struct {
+	field, env string
+	set        func(string) error // from the environment
+	zero       func()             // make a zero value the default
+	value      func() string
+}
+
+// settings lists all of them: resolve and Info go by this list, and a test
+// compares docs/config.md with it.
+func (c *Config) settings() []setting {
+	duration := func(field, env string, p *time.Duration, otherwise time.Duration) setting {
+		return setting{
+			field, env,
+			func(s string) (err error) {
+				*p, err = time.ParseDuration(s)
+				if err == nil && *p < 0 {
+					err = fmt.Errorf("%s is negative", s)
+				}
+				return err
+			},
+			func() {
+				if *p == 0 {
+					*p = otherwise
+				}
+			},
+			func() string { return p.String() },
+		}
+	}
+	number := func(field, env string, p *int, otherwise int) setting {
+		return setting{
+			field, env,
+			func(s string) (err error) { *p, err = strconv.Atoi(s); return err },
+			func() {
+				if *p == 0 {
+					*p = otherwise
+				}
+			},
+			func() string { return strconv.Itoa(*p) },
+		}
+	}
+	return []setting{
+		{
+			"MPI", cmpi.EnvMPI,
+			func(s string) error { c.MPI = s; return nil },
+			func() {},
+			func() string { return c.MPI },
+		},
+		{
+			"ThreadLevel", "MPI4GO_THREAD_LEVEL",
+			func(s string) error {
+				for i, name := range threadLevels[1:] {
+					if strings.EqualFold(s, name) {
+						c.ThreadLevel = ThreadLevel(i + 1)
+						return nil
+					}
+				}
+				return fmt.Errorf("want one of %s", strings.Join(threadLevels[1:], ", "))
+			},
+			func() {
+				if c.ThreadLevel == 0 {
+					c.ThreadLevel = ThreadSerialized
+				}
+			},
+			func() string { return c.ThreadLevel.String() },
+		},
+		number("GOMAXPROCS", "MPI4GO_GOMAXPROCS", &c.GOMAXPROCS, 2),
+		number("Spins", "MPI4GO_SPINS", &c.Spins, 200),
+		duration("LeadTime", "MPI4GO_LEAD_TIME", &c.LeadTime, 50*time.Microsecond),
+		duration("IdleNap", "MPI4GO_IDLE_NAP", &c.IdleNap, 8*time.Millisecond),
+		duration("CancelTimeout", "MPI4GO_CANCEL_TIMEOUT", &c.CancelTimeout, 100*time.Millisecond),
+		duration("DrainTimeout", "MPI4GO_DRAIN_TIMEOUT", &c.DrainTimeout, 30*time.Second),
+		{
+			"Debug", "MPI4GO_DEBUG",
+			func(s string) (err error) { c.Debug, err = strconv.ParseBool(s); return err },
+			func() {},
+			func() string { return strconv.FormatBool(c.Debug) },
+		},
+	}
+}
+
+// Setting is one value of [Config] that is in force.
+type Setting struct {
+	Field  string // of Config
+	Env    string // its environment variable
+	Value  string
+	Source string // "environment", "config" or "default"
+}
+
+// resolve puts the environment over the fields and the defaults under them.
+func (c *Config) resolve() ([]Setting, error) {
+	var inForce []Setting
+	var zero Config
+	zeros := zero.settings()
+	for i, s := range c.settings() {
+		source := "config"
+		if s.value() == zeros[i].value() {
+			source = "default"
+		}
+		if text := os.Getenv(s.env); text != "" {
+			if err := s.set(text); err != nil {
+				return nil, fmt.Errorf("environment variable %s=%q: %w", s.env, text, err)
+			}
+			source = "environment"
+		}
+		s.zero()
+		inForce = append(inForce, Setting{s.field, s.env, s.value(), source})
+	}
+	switch {
+	case c.Spins < 1 || c.Spins > 1<<20:
+		return nil, fmt.Errorf("Config.Spins: %d is not between 1 and %d", c.Spins, 1<<20)
+	case c.ThreadLevel < ThreadFunneled || c.ThreadLevel > ThreadMultiple:
+		return nil, fmt.Errorf("Config.ThreadLevel: %v: want funneled, serialized or multiple; a Go program always has several threads", c.ThreadLevel)
+	}
+	for name, d := range map[string]time.Duration{
+		"LeadTime": c.LeadTime, "IdleNap": c.IdleNap, "CancelTimeout": c.CancelTimeout, "DrainTimeout": c.DrainTimeout,
+	} {
+		if d < 0 {
+			return nil, fmt.Errorf("Config.%s: %v is negative", name, d)
+		}
+	}
+	return inForce, nil
+}

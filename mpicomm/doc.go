@@ -1,0 +1,46 @@
+// Package mpicomm is MPI for Go programs: non-blocking point-to-point
+// operations, probes and communicators, over whichever MPI library launched the
+// job.
+//
+// # Model
+//
+// [Init] finds and initialises MPI, [World] is the communicator of all ranks.
+// [Comm.Isend], [Comm.Irecv] and the like start an operation and return a
+// [Request], the only kind of operation there is; [Post] starts several as one
+// set. Request.Wait suspends the goroutine, never an OS thread. [Do] starts an
+// operation and waits for it; package coro builds on it and is what most
+// programs want.
+//
+// All calls may be made from any goroutine. Operations of one goroutine are
+// started in its program order, and MPI keeps the order of messages between two
+// ranks on one communicator. Receives that could match the same message are
+// served in the order of their calls.
+//
+// # Who owns the buffer
+//
+// An operation that was started owns its buffer until it is done: do not write
+// to the buffer of a send, nor look at that of a receive, before Wait, Test or
+// Done says so. The library keeps the memory alive and in place meanwhile, also
+// when the Request is dropped. docs/buffers.md has the whole table.
+//
+// # What is on the wire
+//
+// Every operation is exactly one MPI message of MPI_BYTE with no header, of any
+// length, so the other end may be a C or mpi4py program that calls MPI_Send or
+// MPI_Recv on the same communicator.
+//
+// A receive whose message is longer than its buffer fails with [ErrTruncate].
+// The message is consumed, and no byte past the end of the buffer is written.
+//
+// # Errors
+//
+// What can be seen locally (a rank or tag out of range, a nil communicator) is
+// reported before MPI sees it. Errors of MPI are [*Error] with a [Class]:
+// errors.Is(err, mpicomm.ErrTruncate).
+//
+// # Not supported
+//
+// Collectives and communicators other than World and its duplicates (planned),
+// one-sided communication, persistent and partitioned operations,
+// intercommunicators, MPI-IO, dynamic processes, device memory (planned).
+package mpicomm

@@ -1,0 +1,386 @@
+package mpicomm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/progress"
+	"github.com/mpi4go/mpi4go/mem"
+)
+
+// Version is the version of this library. All ranks of a job must run the same.
+const Version = "0.1.0"
+
+// process is what Init makes: there is one MPI in a process, so there is one.
+type process struct {
+	lib     *cmpi.Library
+	engine  *progress.Engine
+	start   cmpi.Start
+	config  Config
+	info    Environment
+	world   *Comm
+	private *Comm // the library's own duplicate of the world
+
+	funnel bool
+	calls  chan func() // for the thread that initialised MPI, unless it is the funnel
+}
+
+// The states of the library.
+const (
+	beforeInit int32 = iota
+	initializing
+	initialized
+	finalizing
+	finalized
+)
+
+var (
+	state atomic.Int32
+	self  atomic.Pointer[process]
+)
+
+// current is the process in which operations can be started.
+func current() (*process, error) {
+	switch state.Load() {
+	case initialized:
+		return self.Load(), nil
+	case finalizing, finalized:
+		return nil, ErrFinalized
+	}
+	return nil, ErrNotInitialized
+}
+
+// Init finds the MPI library that launched the job, initialises it, and starts
+// the progress engine. It is collective over all ranks, blocks until they are
+// there, and may be called once. A process that no launcher started is a job of
+// one rank.
+//
+// The error says which libraries were looked for if there is none, and how to
+// get one; that the launcher belongs to another MPI than the library; that the
+// thread level is too low; or which ranks run another version.
+//
+// Source: MPI_Init_thread, MPI-4.1 11.2.1 and 11.6.
+func Init(config Config) error {
+	if !state.CompareAndSwap(beforeInit, initializing) {
+		if state.Load() >= finalizing {
+			return ErrFinalized
+		}
+		return ErrInitialized
+	}
+	p := &process{config: config}
+	if err := p.init(); err != nil {
+		if !p.touched() { // nothing of MPI happened: another try may do better
+			state.Store(beforeInit)
+		} else {
+			state.Store(finalized)
+		}
+		return fmt.Errorf("mpicomm.Init: %w", err)
+	}
+	self.Store(p)
+	state.Store(initialized)
+	return nil
+}
+
+// touched tells whether MPI was initialised.
+func (p *process) touched() bool { return p.start.Size != 0 }
+
+func (p *process) init() error {
+	settings, err := p.config.resolve()
+	if err != nil {
+		return err
+	}
+	launcher := cmpi.FindLauncher()
+	if p.lib, err = cmpi.Find(p.config.MPI); err != nil {
+		return err
+	}
+	if p.lib.Finalized() {
+		return fmt.Errorf("%s was finalised already in this process, and cannot be initialised again (MPI-4.1 11.2)", p.lib.Path)
+	}
+	if p.lib.Initialized() {
+		return fmt.Errorf("%s was initialised by another package of this process: attaching to it is not supported yet; call mpicomm.Init in its place", p.lib.Path)
+	}
+	procs := p.raiseProcs()
+	booted := make(chan error)
+	go p.boot(booted)
+	if err := <-booted; err != nil {
+		return err
+	}
+	if launcher.Size > 1 && p.start.Size == 1 {
+		return fmt.Errorf("%s started %d ranks (%s), but %s (%s) sees a job of 1: the launcher belongs to another MPI than the library. Launch with the mpirun of %s, or set %s to the library of the launcher",
+			launcher.Name, launcher.Size, launcher.Variable, p.lib.Path, p.lib.ShortVersion(), p.lib.ShortVersion(), cmpi.EnvMPI)
+	}
+	p.world = p.newComm(p.start.World, p.start.Rank, p.start.Size, "world")
+	p.private = p.newComm(p.start.Private, p.start.Rank, p.start.Size, "private")
+	p.info = p.newInfo(settings, procs, launcher)
+	return nil
+}
+
+// raiseProcs sees to it that a busy goroutine does not keep the others from
+// running; it returns what it did.
+func (p *process) raiseProcs() string {
+	now, least := runtime.GOMAXPROCS(0), p.config.GOMAXPROCS
+	switch {
+	case os.Getenv("GOMAXPROCS") != "":
+		return fmt.Sprintf("%d, from the environment", now)
+	case now >= least:
+		return fmt.Sprint(now)
+	}
+	runtime.GOMAXPROCS(least)
+	return fmt.Sprintf("%d, raised from %d: with %d a busy goroutine would delay every message", least, now, now)
+}
+
+// boot initialises MPI on a thread of its own, which also finalises it, as the
+// standard asks (MPI-4.1 11.2.2), and makes every other call as well if MPI
+// gives less than MPI_THREAD_SERIALIZED.
+func (p *process) boot(booted chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.initMPI()
+	if err != nil {
+		booted <- err
+		return
+	}
+	p.calls = make(chan func())
+	p.startEngine()
+	booted <- nil
+	if p.funnel {
+		p.engine.RunFunnel()
+		return
+	}
+	for f := range p.calls {
+		f()
+	}
+}
+
+func (p *process) initMPI() (err error) {
+	p.start, err = p.lib.Init(int(p.config.ThreadLevel) - 1)
+	if err != nil {
+		return fromCall("init", err)
+	}
+	// MPICH handles SIGUSR1, UCX some others, without the alternate stack.
+	for signal := 1; signal < 32; signal++ {
+		cmpi.Restack(signal)
+	}
+	switch provided := ThreadLevel(p.start.Provided + 1); {
+	case provided < ThreadFunneled:
+		return fmt.Errorf("%s provides only MPI_THREAD_SINGLE, and a Go program always has several threads: use a build of it with thread support", p.lib.ShortVersion())
+	case provided < ThreadSerialized:
+		p.funnel = true
+	}
+	return p.agreeOnVersion()
+}
+
+// agreeOnVersion compares the versions of all ranks: the wire protocols between
+// them have to match.
+func (p *process) agreeOnVersion() error {
+	const width = 32
+	mine := make([]byte, width)
+	copy(mine, Version)
+	all, err := p.lib.Agree(p.start.Private, p.start.Size, mine)
+	if err != nil {
+		return fromCall("init", err)
+	}
+	for rank := range p.start.Size {
+		if theirs := all[rank*width : (rank+1)*width]; string(theirs) != string(mine) {
+			return fmt.Errorf("rank %d runs mpi4go %s and rank %d runs mpi4go %s: build all ranks from the same version",
+				p.start.Rank, Version, rank, text(theirs))
+		}
+	}
+	return nil
+}
+
+// text is a string padded with zeros.
+func text(padded []byte) string {
+	for i, c := range padded {
+		if c == 0 {
+			return string(padded[:i])
+		}
+	}
+	return string(padded)
+}
+
+func (p *process) startEngine() {
+	var quirks uint32
+	for _, q := range p.lib.Quirks() {
+		quirks |= q.Bit
+	}
+	// With more runnable threads than cores a poll must let the others run.
+	yield := 0
+	switch cores := runtime.NumCPU(); {
+	case cores == 1:
+		yield = 64
+	case p.start.LocalSize > cores:
+		yield = 8
+	}
+	p.engine = progress.New(p.lib, quirks, progress.Config{
+		Spins:    p.config.Spins,
+		LeadTime: p.config.LeadTime,
+		Yield:    yield,
+		MaxDetached: 4096,
+		Trace:    p.config.Debug,
+		Funnel:   p.funnel,
+		Patience: cmpi.Patience{
+			Spin:    int64(100 * time.Microsecond),
+			Hot:     int64(100 * time.Microsecond),
+			Warm:    int64(min(time.Millisecond, p.config.IdleNap)),
+			Cold:    int64(p.config.IdleNap),
+			HotFor:  int64(5 * time.Millisecond),
+			WarmFor: int64(5 * time.Second),
+		},
+	})
+}
+
+// onInitThread runs f on the thread that initialised MPI.
+func (p *process) onInitThread(f func()) {
+	if p.funnel {
+		p.engine.Exclusive(f)
+		return
+	}
+	done := make(chan struct{})
+	p.calls <- func() { defer close(done); f() }
+	<-done
+}
+
+// Abort ends the whole job with an exit code, as far as the launcher can, and
+// does not return. Deferred calls do not run.
+//
+// Source: MPI_Abort, MPI-4.1 9.7.
+func Abort(code int) {
+	if p := self.Load(); p != nil && state.Load() < finalized {
+		go p.engine.Exclusive(func() { p.lib.Abort(p.start.World, code) })
+		time.Sleep(5 * time.Second) // MPI_Abort as a rule ends the process before
+	}
+	os.Exit(code)
+}
+
+// Initialized tells whether operations can be started: after Init, before
+// Finalize.
+func Initialized() bool { return state.Load() == initialized }
+
+// Finalize ends the use of MPI. It is collective and blocks. It waits up to
+// Config.DrainTimeout for the operations in flight, and for the other ranks to
+// get here too, because MPI itself would drop messages that are on their way.
+//
+// Receives that no rank can answer any more are cancelled. If there were any,
+// or a send did not get through, or a request was forgotten (Config.Debug), the
+// error is a [*PendingError] that lists them. If a rank is missing or a send is
+// stuck, MPI_Finalize could hang, so it is not called: PendingError.Skipped is
+// then true, and the program should exit with a code other than 0.
+//
+// Source: MPI_Finalize, MPI-4.1 11.2.2.
+func Finalize() error {
+	if !state.CompareAndSwap(initialized, finalizing) {
+		if state.Load() >= finalizing {
+			return ErrFinalized
+		}
+		return ErrNotInitialized
+	}
+	p := self.Load()
+	report := p.drain()
+	closed := p.engine.Close(p.config.DrainTimeout)
+	if !closed && report == nil {
+		report = &PendingError{}
+	}
+	if report != nil && !closed {
+		report.Skipped = true
+	}
+	var err error
+	if report == nil || !report.Skipped {
+		p.onInitThread(func() { err = p.lib.Finalize() })
+		if p.funnel {
+			p.engine.EndFunnel()
+		} else {
+			close(p.calls)
+		}
+	}
+	state.Store(finalized)
+	switch {
+	case report != nil:
+		return fmt.Errorf("mpicomm.Finalize: %w", report)
+	case err != nil:
+		return fmt.Errorf("mpicomm.Finalize: %w", fromCall("finalize", err))
+	}
+	return p.asyncErrors()
+}
+
+// drain completes or cancels everything in flight; it reports what was left.
+func (p *process) drain() *PendingError {
+	ctx, cancel := context.WithTimeout(context.Background(), p.config.DrainTimeout)
+	defer cancel()
+	report := &PendingError{Forgotten: forgotten.list()}
+	stuck := p.waitForSends(ctx)
+	if stuck == nil {
+		// Everything of ours is on its way or there. When every rank is as far,
+		// nothing more will come.
+		stuck = p.barrier(ctx)
+	}
+	if stuck != nil {
+		report.Skipped, report.Cause = true, stuck
+	}
+	for _, op := range p.engine.Outstanding() {
+		report.Operations = append(report.Operations, describe(op))
+		if !report.Skipped {
+			p.cancel(op)
+		}
+	}
+	if !report.Skipped {
+		for p.engine.Busy() {
+			if ctx.Err() != nil {
+				report.Skipped = true
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if len(report.Operations) == 0 && len(report.Forgotten) == 0 && !report.Skipped {
+		return nil
+	}
+	return report
+}
+
+// waitForSends waits until nothing but receives and probes is in flight.
+func (p *process) waitForSends(ctx context.Context) error {
+	for {
+		if !p.engine.Busy() {
+			return nil
+		}
+		sends := 0
+		for _, op := range p.engine.Outstanding() {
+			if op.Kind != cmpi.Recv && op.Kind != cmpi.Probe && op.Kind != cmpi.Mprobe {
+				sends++
+			}
+		}
+		if sends == 0 && p.engine.Detached() == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d operations are stuck: their peers did not answer", sends)
+		case <-time.After(200 * time.Microsecond):
+		}
+	}
+}
+
+// barrier waits for every rank to get here.
+func (p *process) barrier(ctx context.Context) error {
+	op := new(progress.Op)
+	op.Init(p.engine, cmpi.Barrier, p.start.Private, none, none, mem.Buffer{})
+	if err := p.engine.Do(ctx, op); err != nil {
+		return errors.New("not every rank has called Finalize: one has died, or does something else")
+	}
+	return nil
+}
+
+// cancel asks MPI to cancel a receive that is in flight.
+func (p *process) cancel(op *progress.Op) {
+	c := new(progress.Op)
+	c.Init(p.engine, cmpi.Cancel, op.Comm, none, none, mem.Buffer{})
+	c.Cancels(op)
+	p.engine.Start(c)
+}

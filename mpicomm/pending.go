@@ -1,0 +1,103 @@
+package mpicomm
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/progress"
+)
+
+// PendingError lists what was unfinished when [Finalize] was called.
+type PendingError struct {
+	Operations []string // in flight: the kind, the peer, and with Config.Debug where it was started
+	Forgotten  []string // with Config.Debug: complete, but nobody has asked
+	Skipped    bool     // MPI_Finalize was not called, because it might have hung
+	Cause      error    // why it was skipped, or nil
+}
+
+// Error describes all of it, a line for each.
+func (e *PendingError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d operations were in flight", len(e.Operations))
+	for _, line := range e.Operations {
+		b.WriteString("\n  " + line)
+	}
+	if len(e.Forgotten) > 0 {
+		fmt.Fprintf(&b, "\n%d requests were never waited for", len(e.Forgotten))
+		for _, line := range e.Forgotten {
+			b.WriteString("\n  " + line)
+		}
+	}
+	if e.Skipped {
+		b.WriteString("\nMPI_Finalize was skipped, because it might hang")
+		if e.Cause != nil {
+			fmt.Fprintf(&b, ": %v", e.Cause)
+		}
+	}
+	return b.String()
+}
+
+// Unwrap returns why MPI_Finalize was skipped, if it was.
+func (e *PendingError) Unwrap() error { return e.Cause }
+
+var kindNames = map[uint8]string{
+	cmpi.Send: "isend", cmpi.Ssend: "issend", cmpi.Recv: "irecv", cmpi.Imrecv: "imrecv", cmpi.Mprobe: "mprobe",
+	cmpi.Probe: "probe", cmpi.Improbe: "improbe", cmpi.Iprobe: "iprobe", cmpi.Unmatch: "unmatch",
+	cmpi.Cancel: "cancel", cmpi.Dup: "idup", cmpi.Barrier: "ibarrier", cmpi.Free: "free",
+}
+
+// describe says what an operation is, and where it was started if that is known.
+func describe(op *progress.Op) string {
+	name := kindNames[op.Kind]
+	if op.Peer != none {
+		name += fmt.Sprintf(" peer %s tag %s", rankName(op.Peer), tagName(op.Tag))
+	}
+	if op.Len() > 0 {
+		name += fmt.Sprintf(", %d bytes", op.Len())
+	}
+	if t := op.Started(); t != nil {
+		return fmt.Sprintf("%s, started %v ago at %s", name, time.Since(t.At).Round(time.Millisecond), place(t))
+	}
+	return name + " (set Config.Debug or MPI4GO_DEBUG=1 to see where it was started)"
+}
+
+// place is the first frame outside this module's packages.
+func place(t *progress.Trace) string {
+	frames := runtime.CallersFrames(t.Stack)
+	for {
+		f, more := frames.Next()
+		inside := strings.Contains(f.Function, "mpi4go/mpi4go/mpicomm.") || strings.Contains(f.Function, "mpi4go/mpi4go/coro.") ||
+			strings.Contains(f.Function, "mpi4go/mpi4go/internal/")
+		if !inside || !more {
+			return fmt.Sprintf("%s:%d (%s)", f.File, f.Line, f.Function)
+		}
+	}
+}
+
+// forgotten collects requests that were dropped before anybody asked for their
+// outcome. No call of MPI is made for them.
+var forgotten forgottenRequests
+
+type forgottenRequests struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (f *forgottenRequests) add(line string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lines = append(f.lines, line)
+}
+
+func (f *forgottenRequests) list() []string {
+	runtime.GC() // finds those that were dropped a moment ago
+	runtime.Gosched()
+	time.Sleep(time.Millisecond)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lines
+}
