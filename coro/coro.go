@@ -84,7 +84,7 @@ func RecvAlloc[T mem.Element](ctx context.Context, c *mpicomm.Comm, source, tag 
 				s.Count, size, s.Source, s.Tag, mpicomm.ErrType)
 		}
 		made = make([]T, s.Count/size)
-		return mem.Of(made).Slice(0, s.Count), nil
+		return mem.OfSlice(made), nil
 	})
 	return made, status, err
 }

@@ -2,6 +2,7 @@ package coro
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -23,10 +24,26 @@ type Group struct {
 //		return nil
 //	})
 func Run(ctx context.Context, f func(g *Group) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	g := &Group{group: group, ctx: ctx}
-	group.Go(func() error { return f(g) })
-	return group.Wait()
+	returned := false
+	defer func() {
+		if !returned { // f panicked: the goroutines must not outlive it
+			cancel()
+			_ = group.Wait()
+		}
+	}()
+	err := f(&Group{group: group, ctx: ctx})
+	if err != nil {
+		cancel()
+	}
+	returned = true
+	first := group.Wait()
+	if err == nil || first != nil && !errors.Is(first, context.Canceled) {
+		return first
+	}
+	return err
 }
 
 // Go starts a goroutine in the group, with the group's context. It may be
@@ -41,4 +58,4 @@ func (g *Group) Context() context.Context { return g.ctx }
 
 // SetLimit bounds the goroutines that run at a time; Go then waits for a place.
 // Call it before the first Go.
-func (g *Group) SetLimit(n int) { g.group.SetLimit(n + 1) }
+func (g *Group) SetLimit(n int) { g.group.SetLimit(n) }

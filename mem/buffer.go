@@ -61,13 +61,13 @@ func Of[D Data](d D) Buffer {
 	case []byte:
 		return Buffer{host: unsafe.Pointer(unsafe.SliceData(s)), n: len(s)}
 	case []float64:
-		return slice(s)
+		return OfSlice(s)
 	case []float32:
-		return slice(s)
+		return OfSlice(s)
 	case []int32:
-		return slice(s)
+		return OfSlice(s)
 	case []int64:
-		return slice(s)
+		return OfSlice(s)
 	}
 	// The remaining types have slices for their underlying types.
 	elem := reflect.TypeFor[D]().Elem().Size()
@@ -75,7 +75,8 @@ func Of[D Data](d D) Buffer {
 	return Buffer{host: unsafe.Pointer(unsafe.SliceData(*header)), n: len(*header) * int(elem)}
 }
 
-func slice[T Element](s []T) Buffer {
+// OfSlice is Of for code that is generic over the element type.
+func OfSlice[T Element](s []T) Buffer {
 	return Buffer{host: unsafe.Pointer(unsafe.SliceData(s)), n: len(s) * int(unsafe.Sizeof(*new(T)))}
 }
 

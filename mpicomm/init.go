@@ -219,12 +219,12 @@ func (p *process) startEngine() {
 		yield = 8
 	}
 	p.engine = progress.New(p.lib, quirks, progress.Config{
-		Spins:    p.config.Spins,
-		LeadTime: p.config.LeadTime,
-		Yield:    yield,
+		Spins:       p.config.Spins,
+		LeadTime:    p.config.LeadTime,
+		Yield:       yield,
 		MaxDetached: 4096,
-		Trace:    p.config.Debug,
-		Funnel:   p.funnel,
+		Trace:       p.config.Debug,
+		Funnel:      p.funnel,
 		Patience: cmpi.Patience{
 			Spin:    int64(100 * time.Microsecond),
 			Hot:     int64(100 * time.Microsecond),
@@ -257,6 +257,20 @@ func Abort(code int) {
 		time.Sleep(5 * time.Second) // MPI_Abort as a rule ends the process before
 	}
 	os.Exit(code)
+}
+
+// Exclusive calls f while no other goroutine of this process is inside MPI, for
+// code that calls the same MPI library by itself, such as a C function. Nothing
+// else of this library makes progress until f returns, so f must not wait for
+// an operation of it, and must be short or collective. If MPI may be called by
+// one thread only, f runs on that thread.
+func Exclusive(f func()) error {
+	p, err := current()
+	if err != nil {
+		return err
+	}
+	p.engine.Exclusive(f)
+	return nil
 }
 
 // Initialized tells whether operations can be started: after Init, before

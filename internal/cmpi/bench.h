@@ -10,7 +10,7 @@
 
 static int bench(const m4g_bench *b, double *seconds) {
   enum { TAG = 1, BACK = 2, ANSWER = 3 };
-  MPI_Comm comm = to_comm(b->comm);
+  MPI_Comm comm = MPI_COMM_WORLD;
   int rc = MPI_SUCCESS, n = (int)b->size, peer = b->peer, both = b->mode == M4G_BENCH_BIBANDWIDTH;
   MPI_Request *r = malloc(2 * (b->window + 1) * sizeof(MPI_Request));
   struct timespec from, to;

@@ -19,7 +19,6 @@ static void call_error_string(const m4g_family *f, int code, char *text, int siz
 static void call_version(const m4g_family *f, char *text, int size, int *major, int *minor) { f->version(text, size, major, minor); }
 static int call_initialized(const m4g_family *f) { return f->initialized(); }
 static int call_finalized(const m4g_family *f) { return f->finalized(); }
-static int call_bench(const m4g_family *f, const m4g_bench *b, double *seconds) { return f->bench(b, seconds); }
 */
 import "C"
 
@@ -56,12 +55,12 @@ type Library struct {
 
 // Start is what MPI_Init_thread and the calls after it tell.
 type Start struct {
-	Provided              int  // thread level
-	Foreign               bool // somebody else had initialised MPI
-	Rank, Size            int
-	LocalRank, LocalSize  int
-	TagUB                 int
-	World, Private        uint64 // MPI_COMM_WORLD and the library's duplicate of it
+	Provided             int  // thread level
+	Foreign              bool // somebody else had initialised MPI
+	Rank, Size           int
+	LocalRank, LocalSize int
+	TagUB                int
+	World, Private       uint64 // MPI_COMM_WORLD and the library's duplicate of it
 }
 
 // CallError is an MPI call that failed.
@@ -148,53 +147,6 @@ func (l *Library) readVersion() {
 // Restack makes the handler that C code installed for a signal run on the
 // alternate stack, without which a signal in a goroutine crashes the process.
 func Restack(signal int) { C.m4g_restack(C.int(signal)) }
-
-// BenchMode selects one of the C loops of bench.h.
-type BenchMode int32
-
-// The loops of bench.h.
-const (
-	BenchLatency     BenchMode = C.M4G_BENCH_LATENCY
-	BenchBandwidth   BenchMode = C.M4G_BENCH_BANDWIDTH
-	BenchBibandwidth BenchMode = C.M4G_BENCH_BIBANDWIDTH
-	BenchBarrier     BenchMode = C.M4G_BENCH_BARRIER
-)
-
-// Bench is one run of a C loop between this rank and Peer.
-type Bench struct {
-	Mode       BenchMode
-	Comm       uint64
-	Peer       int
-	Sender     bool // whether this rank sends first
-	Window     int
-	Iterations int
-	Send, Recv []byte // of one length, at most 2^31-1 bytes
-}
-
-// Run returns the seconds that the loop took. The caller holds the lead.
-func (b *Bench) Run(l *Library) (float64, error) {
-	size := len(b.Send)
-	if size == 0 { // the loops want an address even for no bytes
-		b = &Bench{b.Mode, b.Comm, b.Peer, b.Sender, b.Window, b.Iterations, make([]byte, 1), make([]byte, 1)}
-	}
-	c := (*C.m4g_bench)(C.calloc(1, C.sizeof_m4g_bench))
-	defer C.free(unsafe.Pointer(c))
-	var pin pinner
-	defer pin.Unpin()
-	pin.Pin(&b.Send[0])
-	pin.Pin(&b.Recv[0])
-	c.mode, c.peer, c.window, c.iterations = C.int32_t(b.Mode), C.int32_t(b.Peer), C.int32_t(b.Window), C.int32_t(b.Iterations)
-	if b.Sender {
-		c.sender = 1
-	}
-	c.comm, c.size = C.uint64_t(b.Comm), C.int64_t(size)
-	c.sendbuf, c.recvbuf = unsafe.Pointer(&b.Send[0]), unsafe.Pointer(&b.Recv[0])
-	var seconds C.double
-	if rc := C.call_bench(l.family, c, &seconds); rc != 0 {
-		return 0, l.callError("the C loop", int(rc))
-	}
-	return float64(seconds), nil
-}
 
 // Engine is the part of the progress engine that lives in C memory. Its lead
 // says who may call MPI: whoever moves it from LeadFree to something else.

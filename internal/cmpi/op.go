@@ -6,7 +6,6 @@ package cmpi
 import "C"
 
 import (
-	"runtime"
 	"sync/atomic"
 	"unsafe"
 )
@@ -105,8 +104,6 @@ func (o *Op) Again(kind uint8) {
 func (o *Op) Target(other *Op, serial uint32) {
 	o.Addr, o.Handle = uint64(uintptr(unsafe.Pointer(other))), uint64(serial)
 }
-
-type pinner = runtime.Pinner
 
 // The layouts of Op and Patience are those of their C mirrors, or this does not compile.
 var (

@@ -10,13 +10,13 @@ import (
 
 // Config tunes an engine.
 type Config struct {
-	Spins    int           // polls in one cgo call
-	LeadTime time.Duration // how long a waiter polls before the driver takes over
-	Yield    int           // polls between two sched_yield, 0 for never
-	Patience cmpi.Patience
+	Spins       int           // polls in one cgo call
+	LeadTime    time.Duration // how long a waiter polls before the driver takes over
+	Yield       int           // polls between two sched_yield, 0 for never
+	Patience    cmpi.Patience
 	MaxDetached int64 // sends that may be queued without anybody waiting for them
-	Trace    bool  // record where operations are started
-	Funnel   bool  // one thread, which runs Engine.Funnel, makes every MPI call
+	Trace       bool  // record where operations are started
+	Funnel      bool  // one thread, which runs Engine.Funnel, makes every MPI call
 }
 
 // Engine drives the operations of one process.

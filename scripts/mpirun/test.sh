@@ -52,6 +52,14 @@ running() {
 	done
 }
 
+# ranks WORD prints the processes that are exactly "sleep WORD".
+ranks() {
+	local file
+	for file in /proc/[0-9]*/cmdline; do
+		if [[ $({ tr '\0' ' ' <"$file"; } 2>/dev/null) == "sleep $1 " ]]; then echo "${file//[^0-9]/}"; fi
+	done
+}
+
 # wait_until COMMAND... waits for it to succeed, within the time.
 wait_until() {
 	local deadline=$((SECONDS + patience))
@@ -60,7 +68,7 @@ wait_until() {
 		sleep 0.1
 	done
 }
-has_processes() { (($(running "$2" | wc -l) >= $1)); }
+has_ranks() { (($(ranks "$2" | wc -l) >= $1)); }
 has_none() { [[ -z $(running "$1") ]]; }
 
 # A number of seconds that no other process sleeps for.
@@ -76,11 +84,9 @@ interrupt() {
 	local name=$1 signal=$2 want=$3 pid got=0
 	shift 3
 	new_marker
-	# The word sleep's argument is also in the command lines of this script and of
-	# the launcher: 2 of these, and at least 1 rank.
 	"$@" sleep "$marker" >"$tmp/out" 2>&1 </dev/null &
 	pid=$!
-	if ! wait_until has_processes 3 "$marker"; then
+	if ! wait_until has_ranks 1 "$marker"; then
 		fail "$name" "the job did not start" "$(<"$tmp/out")"
 		kill -KILL "$pid"
 		return
@@ -112,16 +118,18 @@ ctrl_c() {
 	printf -v line '%q ' "$@" sleep "$marker"
 	# shellcheck disable=SC2094 # the launcher only reads the fifo
 	{
-		wait_until has_processes 2 "$marker"
+		wait_until has_ranks 1 "$marker"
 		sleep 0.3
 		printf '\003'
 		wait_until has_none "$marker"
 	} | timeout -k 5 $((2 * patience)) script -qec "$line" /dev/null >"$tmp/out" 2>&1 || got=$?
 	expect "$name" 130 "$got" "$(<"$tmp/out")"
-	has_none "$marker" && pass || {
+	if has_none "$marker"; then
+		pass
+	else
 		fail "$name" "processes are left"
 		running "$marker" | xargs kill -KILL
-	}
+	fi
 }
 
 # common NAME MPI4GO_MPI LAUNCHER... is what every launcher must do.
@@ -151,10 +159,11 @@ common() {
 	expect "$name exit code" 3 "$code" "$err"
 	run "$@" -n 1 true
 	expect "$name exit code" 0 "$code" "$err"
+	# shellcheck disable=SC2016 # must not be expanded
 	run "$@" -n 1 sh -c "$show" sh 'a  b' "it's" '' '*' '$HOME' '"' --help --quiet -n 7
 	expect "$name arguments" "<a  b><it's><><*><\$HOME><\"><--help><--quiet><-n><7>" "$out" "$err"
 	line=${err#*+ }
-	run sh -c "${line%%$'\n'*}"
+	run env PATH="$tmp/slurm:$PATH" sh -c "${line%%$'\n'*}"
 	expect "$name printed command" "<a  b><it's><><*><\$HOME><\"><--help><--quiet><-n><7>" "$out" "$err"
 	run "$@" --quiet -n 1 -- echo hello
 	expect "$name --quiet and --" "hello" "$out$err"
@@ -180,6 +189,18 @@ stand_in() {
 	chmod +x "$1"
 }
 
+stand_in "$tmp/slurm/srun" <<'EOT'
+#!/bin/sh
+while :; do
+	case $1 in
+	-n) shift 2 ;;
+	-*) shift ;;
+	*) break ;;
+	esac
+done
+exec "$@"
+EOT
+
 have_openmpi='' have_mpich=''
 if ./openmpi --dry-run -n 1 true 2>/dev/null; then have_openmpi=1; fi
 if ./mpich --dry-run -n 1 true 2>/dev/null; then have_mpich=1; fi
@@ -194,7 +215,7 @@ if [[ $have_openmpi ]]; then
 	expect "openmpi: as many ranks as cores" '' "$(grep -o -- --oversubscribe <<<"$err")"
 	run ./openmpi --dry-run -n 99999 --host a:99999 ./x
 	expect "openmpi: hosts named" '' "$(grep -o -- --oversubscribe <<<"$err")"
-	run ./openmpi --bind none -n 1 sh -c ':'
+	run ./openmpi --bind none -n 1 true
 	contains "openmpi --bind" "$err" "--bind-to none"
 	expect "openmpi --bind" 0 "$code" "$err"
 	run ./openmpi --launcher-arg --tag-output -n 1 echo x
@@ -222,8 +243,8 @@ if [[ $have_mpich ]]; then
 	expect "openmpi with MPICH's launcher" 2 "$code" "$err"
 	contains "openmpi with MPICH's launcher" "$err" "another MPI"
 
-	mkdir -p "$tmp/mv2/bin" "$tmp/mv2/lib64"
-	ln -s "$(command -v "$hydra")" "$tmp/mv2/bin/mpiexec"
+	stand_in "$tmp/mv2/bin/mpiexec" <<<$'#!/bin/sh\nexec '"$hydra"' "$@"'
+	mkdir -p "$tmp/mv2/lib64"
 	: >"$tmp/mv2/lib64/libmpi.so.12"
 	stand_in "$tmp/mv2/bin/mpiname" <<<$'#!/bin/sh\necho "MVAPICH2-GDR 2.3.7"'
 	common mvapich2-gdr "$tmp/mv2/lib64/libmpi.so.12" env MV2_PATH="$tmp/mv2" ./mvapich2-gdr
@@ -239,17 +260,6 @@ else
 	skip mvapich2-gdr "its stand-in needs MPICH's launcher"
 fi
 
-stand_in "$tmp/slurm/srun" <<'EOT'
-#!/bin/sh
-while :; do
-	case $1 in
-	-n) shift 2 ;;
-	-*) shift ;;
-	*) break ;;
-	esac
-done
-exec "$@"
-EOT
 common slurm.sbatch openmpi env PATH="$tmp/slurm:$PATH" ./slurm.sbatch
 run ./slurm.sbatch --dry-run --mpi mvapich2-gdr --bind none -n 4 x
 contains "slurm.sbatch --mpi" "$err" "MV2_USE_CUDA=1"
@@ -272,7 +282,7 @@ interrupt "a launcher that ignores signals" INT 130 ./openmpi --mpirun "$tmp/dea
 new_marker
 ./openmpi --mpirun "$tmp/deaf/mpirun" --grace 600 sleep "$marker" >"$tmp/out" 2>&1 &
 pid=$!
-wait_until has_processes 3 "$marker" && sleep 0.3
+wait_until has_ranks 1 "$marker" && sleep 0.3
 kill -INT "$pid" && sleep 0.5 && kill -INT "$pid"
 if wait_until gone "$pid"; then
 	got=0
