@@ -54,7 +54,8 @@ func Recv[D mem.Data](ctx context.Context, c *mpicomm.Comm, buf D, source, tag i
 //
 // Source: MPI_Sendrecv, MPI-4.1 3.11.
 func Sendrecv[S, R mem.Data](ctx context.Context, c *mpicomm.Comm, send S, dest, sendtag int, recv R, source, recvtag int) (mpicomm.Status, error) {
-	statuses, err := mpicomm.DoAll(ctx, c.RecvOp(mem.Of(recv), source, recvtag), c.SendOp(mem.Of(send), dest, sendtag))
+	var room [2]mpicomm.Status
+	statuses, err := mpicomm.DoAll(ctx, room[:0], c.RecvOp(mem.Of(recv), source, recvtag), c.SendOp(mem.Of(send), dest, sendtag))
 	if len(statuses) == 0 {
 		return mpicomm.Status{}, err
 	}

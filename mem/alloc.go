@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"syscall"
+	"unsafe"
 )
 
 // Block is memory outside the Go heap, made by [Alloc].
@@ -46,9 +47,8 @@ func (b *Block) Bytes() []byte {
 // Buffer refers to the whole block and keeps it reachable; it does not keep it
 // from being freed. It panics after Free.
 func (b *Block) Buffer() Buffer {
-	buf := Of(b.Bytes())
-	buf.owner = b
-	return buf
+	bytes := b.Bytes()
+	return FromPointer(uintptr(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes), Host, b)
 }
 
 // Free gives the memory back to the system. No operation may be using it. A

@@ -45,21 +45,22 @@ type Data interface {
 // Buffer copies the reference, and as long as one exists the memory stays
 // allocated.
 type Buffer struct {
-	host   unsafe.Pointer // memory that the CPU can address
-	device uintptr        // or the address of device memory
-	n      int
-	owner  any // keeps memory alive that the garbage collector does not know
-	kind   Kind
+	// The memory, or, where the garbage collector does not know it, what keeps
+	// it alive. Then addr is its address.
+	ptr  unsafe.Pointer
+	addr uintptr
+	n    int
+	kind Kind
 }
 
 // Of refers to the memory of a slice, from its first element to its length;
 // a Buffer it returns as it is. Nothing is copied.
 func Of[D Data](d D) Buffer {
 	switch s := any(d).(type) {
+	case []byte:
+		return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(s)), n: len(s)}
 	case Buffer:
 		return s
-	case []byte:
-		return Buffer{host: unsafe.Pointer(unsafe.SliceData(s)), n: len(s)}
 	case []float64:
 		return OfSlice(s)
 	case []float32:
@@ -72,12 +73,12 @@ func Of[D Data](d D) Buffer {
 	// The remaining types have slices for their underlying types.
 	elem := reflect.TypeFor[D]().Elem().Size()
 	header := (*[]byte)(unsafe.Pointer(&d))
-	return Buffer{host: unsafe.Pointer(unsafe.SliceData(*header)), n: len(*header) * int(elem)}
+	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(*header)), n: len(*header) * int(elem)}
 }
 
 // OfSlice is Of for code that is generic over the element type.
 func OfSlice[T Element](s []T) Buffer {
-	return Buffer{host: unsafe.Pointer(unsafe.SliceData(s)), n: len(s) * int(unsafe.Sizeof(*new(T)))}
+	return Buffer{ptr: unsafe.Pointer(unsafe.SliceData(s)), n: len(s) * int(unsafe.Sizeof(*new(T)))}
 }
 
 // FromPointer refers to n bytes at an address that another library has
@@ -90,13 +91,10 @@ func FromPointer(address uintptr, n int, kind Kind, owner any) Buffer {
 	if n < 0 || (address == 0 && n != 0) {
 		panic(fmt.Sprintf("mem.FromPointer: %d bytes at address %#x: want an address and a length that is not negative", n, address))
 	}
-	b := Buffer{n: n, owner: owner, kind: kind}
-	if kind == Device {
-		b.device = address
-	} else {
-		b.host = *(*unsafe.Pointer)(unsafe.Pointer(&address))
-	}
-	return b
+	// The second word of an interface is a pointer to its value, or is the value
+	// if that is a pointer: either keeps the value alive.
+	keep := (*[2]unsafe.Pointer)(unsafe.Pointer(&owner))[1]
+	return Buffer{ptr: keep, addr: address, n: n, kind: kind}
 }
 
 // Len is the length in bytes.
@@ -108,10 +106,10 @@ func (b Buffer) Kind() Kind { return b.kind }
 // Addr is the address of the first byte. For Go memory it is valid only while
 // something else refers to that memory.
 func (b Buffer) Addr() uintptr {
-	if b.kind == Device {
-		return b.device
+	if b.addr != 0 {
+		return b.addr
 	}
-	return uintptr(b.host)
+	return uintptr(b.ptr)
 }
 
 // Slice refers to the bytes from i up to j. It panics unless 0 <= i <= j <= Len.
@@ -119,34 +117,38 @@ func (b Buffer) Slice(i, j int) Buffer {
 	if i < 0 || j < i || j > b.n {
 		panic(fmt.Sprintf("mem.Buffer.Slice: [%d:%d] of a buffer of %d bytes", i, j, b.n))
 	}
-	if b.kind == Device {
-		b.device += uintptr(i)
-	} else if j > i { // an address past the end would belong to other memory
-		b.host = unsafe.Add(b.host, i)
-	}
 	b.n = j - i
+	switch {
+	case b.addr != 0:
+		b.addr += uintptr(i)
+	case b.n > 0: // an address past the end would belong to other memory
+		b.ptr = unsafe.Add(b.ptr, i)
+	}
 	return b
 }
 
 // Bytes is the memory itself, not a copy. It panics for device memory, which
-// the CPU cannot read: copy it to the host first.
+// the CPU cannot read: copy it to the host first. The slice of memory that
+// FromPointer refers to does not keep its owner alive: the Buffer does.
 func (b Buffer) Bytes() []byte {
-	if b.kind == Device {
+	switch {
+	case b.kind == Device:
 		panic("mem.Buffer.Bytes: device memory cannot be read by the CPU: copy it to the host first")
-	}
-	if b.n == 0 {
+	case b.n == 0:
 		return nil
+	case b.addr != 0:
+		return unsafe.Slice(*(**byte)(unsafe.Pointer(&b.addr)), b.n)
 	}
-	return unsafe.Slice((*byte)(b.host), b.n)
+	return unsafe.Slice((*byte)(b.ptr), b.n)
 }
 
 // Pinner is what Pin needs of a runtime.Pinner.
 type Pinner interface{ Pin(pointer any) }
 
 // Pin keeps the memory where it is, and allocated, until the pinner lets go.
-// Memory outside the Go heap does not move anyway.
+// Memory outside the Go heap does not move.
 func (b Buffer) Pin(p Pinner) {
-	if b.host != nil && b.owner == nil && b.kind == Host {
-		p.Pin(b.host)
+	if b.addr == 0 && b.ptr != nil {
+		p.Pin(b.ptr)
 	}
 }

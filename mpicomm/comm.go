@@ -17,6 +17,7 @@ type Comm struct {
 	p          *process
 	handle     uint64
 	rank, size int
+	tagUB      int
 	name       string
 	sends      *progress.Op // the owner of sends that nobody waits for
 
@@ -26,7 +27,7 @@ type Comm struct {
 }
 
 func (p *process) newComm(handle uint64, rank, size int, name string) *Comm {
-	c := &Comm{p: p, handle: handle, rank: rank, size: size, name: name}
+	c := &Comm{p: p, handle: handle, rank: rank, size: size, tagUB: p.start.TagUB, name: name}
 	c.sends = progress.Detach(c.sendFailed)
 	comms.Lock()
 	defer comms.Unlock()
@@ -74,33 +75,37 @@ func (c *Comm) String() string { return fmt.Sprintf("%s(%d of %d)", c.name, c.ra
 //
 // Source: MPI_Comm_idup, MPI-4.1 7.4.2.
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
-	p, err := c.usable("dup")
+	p, err := c.usable(cmpi.Dup)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r := new(Request)
-	r.init(c, cmpi.Dup, none, none, mem.Buffer{})
-	if err := p.engine.Do(ctx, &r.op); err != nil {
+	r := &Request{comm: c}
+	r.op.Init(p.engine, c.op(cmpi.Dup, mem.Buffer{}, none, none).Spec)
+	if err := p.engine.Run(ctx, &r.op); err != nil {
 		return nil, r.inFlight(ctx)
 	}
-	if err := r.err(); err != nil {
+	if _, err := r.result(); err != nil {
 		return nil, err
 	}
-	return p.newComm(r.op.Handle, c.rank, c.size, c.name+".dup"), nil
+	_, res := r.op.At(0)
+	return p.newComm(res.Handle, c.rank, c.size, c.name+".dup"), nil
 }
+
+// ready tells whether operations can be started and no earlier one has failed.
+func (c *Comm) ready() bool { return state.Load() == initialized && !c.failed.Load() }
 
 // usable returns the process if operations can be started on the communicator,
 // or an error of an earlier send that nobody waited for.
-func (c *Comm) usable(op string) (*process, error) {
+func (c *Comm) usable(kind uint8) (*process, error) {
 	if state.Load() != initialized {
 		_, err := current()
 		return nil, err
 	}
 	if c == nil {
-		return nil, &Error{Op: op, Class: ErrComm, Peer: none, Tag: none, Text: "the communicator is nil: use mpicomm.World() or what Dup returned"}
+		return nil, &Error{Op: kindNames[kind], Class: ErrComm, Peer: none, Tag: none, Text: "the communicator is nil: use mpicomm.World() or what Dup returned"}
 	}
 	if c.failed.Load() {
 		if err := c.takeAsync(); err != nil {

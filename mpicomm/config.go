@@ -35,7 +35,7 @@ type Config struct {
 	Spins int
 
 	// LeadTime is how long a waiting goroutine polls by itself before it parks
-	// and the background driver polls. Zero: 50 us. MPI4GO_LEAD_TIME.
+	// and the background driver polls. Zero: 500 us. MPI4GO_LEAD_TIME.
 	LeadTime time.Duration
 
 	// IdleNap bounds the driver's naps after five seconds without traffic, and
@@ -146,7 +146,7 @@ func (c *Config) settings() []setting {
 		},
 		number("GOMAXPROCS", "MPI4GO_GOMAXPROCS", &c.GOMAXPROCS, 2),
 		number("Spins", "MPI4GO_SPINS", &c.Spins, 200),
-		duration("LeadTime", "MPI4GO_LEAD_TIME", &c.LeadTime, 50*time.Microsecond),
+		duration("LeadTime", "MPI4GO_LEAD_TIME", &c.LeadTime, 500*time.Microsecond),
 		duration("IdleNap", "MPI4GO_IDLE_NAP", &c.IdleNap, 8*time.Millisecond),
 		duration("CancelTimeout", "MPI4GO_CANCEL_TIMEOUT", &c.CancelTimeout, 100*time.Millisecond),
 		duration("DrainTimeout", "MPI4GO_DRAIN_TIMEOUT", &c.DrainTimeout, 30*time.Second),

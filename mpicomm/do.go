@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"unsafe"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/progress"
 	"github.com/mpi4go/mpi4go/mem"
 )
 
@@ -33,70 +35,82 @@ func Do(ctx context.Context, op Op) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	if ctx.Done() != nil && ctx.Err() != nil {
-		return Status{}, fmt.Errorf("%s: %w", kindNames[op.kind], ctx.Err())
+	if err := ctx.Err(); err != nil {
+		return Status{}, fmt.Errorf("%s: %w", kindNames[op.Kind], err)
 	}
-	if op.kind == cmpi.Send && op.buf.Len() <= cmpi.ScratchSize &&
-		p.engine.SendDetached(op.comm.sends, op.comm.handle, op.peer, op.tag, op.buf.Bytes()) {
+	if op.Kind == cmpi.Send && p.engine.SendShort(op.comm.sends, &op.Spec) {
 		return Status{}, nil
 	}
-	r := requests.Get().(*Request)
-	r.init(op.comm, op.kind, op.peer, op.tag, op.buf)
-	if p.engine.Do(ctx, &r.op) != nil && !r.settle(p) {
+	res, waited, err := p.engine.Do(ctx, &op.Spec, freshOp)
+	if waited == nil {
+		return outcome(op.comm, &op.Spec, &res)
+	}
+	r := requestOf(waited)
+	r.comm = op.comm
+	if err != nil && !r.settle() {
 		return Status{}, r.inFlight(ctx)
 	}
-	status, err := r.outcome(ctx)
-	requests.Put(r)
+	status, err := r.settled(ctx)
+	recycle(r)
 	return status, err
 }
 
+// freshOp is the operation of a request from the pool.
+func freshOp() *progress.Op { return &requests.Get().(*Request).op }
+
+// recycle puts a request back that nobody else has seen.
+func recycle(r *Request) {
+	r.op.Clear()
+	requests.Put(r)
+}
+
+// requestOf is the request of an operation that freshOp made.
+func requestOf(op *progress.Op) *Request {
+	return (*Request)(unsafe.Pointer(op)) // op is its first field
+}
+
 // DoAll is Do for several operations that are posted as one set and complete
-// together, such as the halves of an exchange. It returns the status of each.
+// together, such as the halves of an exchange. It appends the status of each to
+// statuses, which may be nil, and returns the result.
 //
 // The error is the first of the operations' own, in their order, once all are
-// done. When the context ends, each is treated as by [Do]; the error then is an
-// [*InFlightError] for the first that MPI cannot let go, and the buffers of all
-// that are not done stay with the library.
-func DoAll(ctx context.Context, ops ...Op) ([]Status, error) {
-	set, err := Post(ops...)
+// done. When the context ends, each is treated as by [Do]; the error is an
+// [*InFlightError] if MPI cannot let go of one of them, and then the buffers of
+// all stay with the library until its Request, the set, is done.
+func DoAll(ctx context.Context, statuses []Status, ops ...Op) ([]Status, error) {
+	p, err := checkAll(ops)
 	if err != nil {
-		return nil, err
-	}
-	statuses := make([]Status, len(set))
-	if Waitall(ctx, set...) == nil || ctx.Err() == nil {
-		for i, r := range set {
-			status, rerr := r.result()
-			statuses[i] = status
-			if err == nil {
-				err = rerr
-			}
-		}
 		return statuses, err
 	}
-	for i, r := range set {
-		if !r.settle(r.comm.p) {
-			if _, already := errors.AsType[*InFlightError](err); !already {
-				err = r.inFlight(ctx)
-			}
-			continue
-		}
-		status, rerr := r.outcome(ctx)
-		statuses[i] = status
-		if err == nil {
-			err = rerr
-		}
+	if err := ctx.Err(); err != nil {
+		return statuses, fmt.Errorf("%s: %w", kindNames[ops[0].Kind], err)
 	}
+	r := requests.Get().(*Request)
+	r.comm = ops[0].comm
+	r.initSet(p, ops)
+	if p.engine.Run(ctx, &r.op) != nil && !r.settle() {
+		return statuses, r.inFlight(ctx)
+	}
+	for i := range r.op.N() {
+		spec, res := r.op.At(i)
+		statuses = append(statuses, status(spec, res))
+	}
+	_, err = r.settled(ctx)
+	recycle(r)
 	return statuses, err
 }
 
 // settle ends an operation whose context has ended. It returns whether that is
 // done: complete or cancelled.
-func (r *Request) settle(p *process) bool {
+func (r *Request) settle() bool {
 	if r.op.Done() {
 		return true
 	}
-	if r.op.Kind != cmpi.Recv && r.op.Kind != cmpi.Probe && r.op.Kind != cmpi.Mprobe {
-		return false
+	p := r.comm.p
+	for i := range r.op.N() {
+		if spec, _ := r.op.At(i); !cancels(spec.Kind) && r.op.N() == 1 {
+			return false
+		}
 	}
 	p.cancel(&r.op)
 	verdict, stop := context.WithTimeout(context.Background(), p.config.CancelTimeout)
@@ -104,13 +118,20 @@ func (r *Request) settle(p *process) bool {
 	return p.engine.Wait(verdict, &r.op) == nil
 }
 
-// outcome is the result of a settled operation: what was cancelled was so
+// cancels tells whether an operation can be cancelled: while it is unmatched.
+func cancels(kind uint8) bool {
+	return kind == cmpi.Recv || kind == cmpi.Probe || kind == cmpi.Mprobe
+}
+
+// settled is the result of an operation after settle: what was cancelled was so
 // because of the context.
-func (r *Request) outcome(ctx context.Context) (Status, error) {
-	if r.op.Cancelled {
-		return Status{}, fmt.Errorf("%s: %w", kindNames[r.op.Kind], ctx.Err())
+func (r *Request) settled(ctx context.Context) (Status, error) {
+	status, err := r.result()
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		spec, _ := r.op.At(0)
+		err = fmt.Errorf("%s: %w", kindNames[spec.Kind], ctx.Err())
 	}
-	return r.result()
+	return status, err
 }
 
 // RecvAlloc receives a message of unknown length into memory that alloc
@@ -124,7 +145,7 @@ func (r *Request) outcome(ctx context.Context) (Status, error) {
 //
 // Source: MPI_Improbe and MPI_Imrecv, MPI-4.1 3.8.
 func RecvAlloc(ctx context.Context, c *Comm, source, tag int, alloc func(Status) (mem.Buffer, error)) (Status, error) {
-	op := Op{comm: c, peer: source, tag: tag, kind: cmpi.Mprobe}
+	op := c.op(cmpi.Mprobe, mem.Buffer{}, source, tag)
 	p, err := op.check()
 	if err != nil {
 		return Status{}, err
@@ -133,14 +154,15 @@ func RecvAlloc(ctx context.Context, c *Comm, source, tag int, alloc func(Status)
 		return Status{}, fmt.Errorf("mprobe: %w", err)
 	}
 	r := requests.Get().(*Request)
-	r.init(c, op.kind, source, tag, mem.Buffer{})
+	r.comm = c
+	r.op.Init(p.engine, op.Spec)
 	r.op.Reserve()
-	if p.engine.Do(ctx, &r.op) != nil && !r.settle(p) {
+	if p.engine.Run(ctx, &r.op) != nil && !r.settle() {
 		return Status{}, r.inFlight(ctx)
 	}
-	status, err := r.outcome(ctx)
+	status, err := r.settled(ctx)
 	if err != nil {
-		requests.Put(r)
+		recycle(r)
 		return Status{}, err
 	}
 	err = ctx.Err()
@@ -150,17 +172,17 @@ func RecvAlloc(ctx context.Context, c *Comm, source, tag int, alloc func(Status)
 	}
 	if err != nil { // the message is for somebody else
 		r.op.Again(cmpi.Unmatch, mem.Buffer{})
-		if p.engine.Do(context.Background(), &r.op) == nil {
-			requests.Put(r)
+		if p.engine.Run(context.Background(), &r.op) == nil {
+			recycle(r)
 		}
 		return Status{}, fmt.Errorf("imrecv: %w", err)
 	}
 	r.op.Again(cmpi.Imrecv, buf)
-	if p.engine.Do(ctx, &r.op) != nil && !r.settle(p) {
+	if p.engine.Run(ctx, &r.op) != nil && !r.settle() {
 		return status, r.inFlight(ctx)
 	}
-	status, err = r.outcome(ctx)
-	requests.Put(r)
+	status, err = r.settled(ctx)
+	recycle(r)
 	return status, err
 }
 

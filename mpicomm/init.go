@@ -366,8 +366,10 @@ func (p *process) waitForSends(ctx context.Context) error {
 		}
 		sends := 0
 		for _, op := range p.engine.Outstanding() {
-			if op.Kind != cmpi.Recv && op.Kind != cmpi.Probe && op.Kind != cmpi.Mprobe {
-				sends++
+			for i := range op.N() {
+				if spec, _ := op.At(i); !cancels(spec.Kind) && !op.Finished(i) {
+					sends++
+				}
 			}
 		}
 		if sends == 0 && p.engine.Detached() == 0 {
@@ -384,17 +386,22 @@ func (p *process) waitForSends(ctx context.Context) error {
 // barrier waits for every rank to get here.
 func (p *process) barrier(ctx context.Context) error {
 	op := new(progress.Op)
-	op.Init(p.engine, cmpi.Barrier, p.start.Private, none, none, mem.Buffer{})
-	if err := p.engine.Do(ctx, op); err != nil {
+	op.Init(p.engine, p.private.op(cmpi.Barrier, mem.Buffer{}, none, none).Spec)
+	if err := p.engine.Run(ctx, op); err != nil {
 		return errors.New("not every rank has called Finalize: one has died, or does something else")
 	}
 	return nil
 }
 
-// cancel asks MPI to cancel a receive that is in flight.
+// cancel asks MPI to cancel what it can of an operation or a set in flight.
 func (p *process) cancel(op *progress.Op) {
-	c := new(progress.Op)
-	c.Init(p.engine, cmpi.Cancel, op.Comm, none, none, mem.Buffer{})
-	c.Cancels(op)
-	p.engine.Start(c)
+	for i := range op.N() {
+		if spec, _ := op.At(i); !cancels(spec.Kind) {
+			continue
+		}
+		c := new(progress.Op)
+		c.Init(p.engine, p.private.op(cmpi.Cancel, mem.Buffer{}, none, none).Spec)
+		c.Cancels(op, i)
+		p.engine.Start(c)
+	}
 }

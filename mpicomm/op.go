@@ -5,69 +5,77 @@ import (
 	"fmt"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/progress"
 	"github.com/mpi4go/mpi4go/mem"
 )
 
-// Op describes an operation that is not started yet, for [Post] and [Do]. It is
-// made by methods of [Comm] and may be used any number of times.
+// Op describes an operation that is not started yet, for [Post], [Do] and
+// [DoAll]. It is made by methods of [Comm] and may be used any number of times.
 type Op struct {
-	comm      *Comm
-	buf       mem.Buffer
-	peer, tag int
-	kind      uint8
+	comm *Comm
+	progress.Spec
+}
+
+// op describes an operation; without a communicator it will not pass check.
+func (c *Comm) op(kind uint8, buf mem.Buffer, peer, tag int) Op {
+	op := Op{c, progress.Spec{Kind: kind, Peer: peer, Tag: tag, Buf: buf}}
+	if c != nil {
+		op.Comm = c.handle
+	}
+	return op
 }
 
 // SendOp describes a standard send (MPI_Isend, MPI-4.1 3.7.2).
 func (c *Comm) SendOp(buf mem.Buffer, dest, tag int) Op {
-	return Op{c, buf, dest, tag, cmpi.Send}
+	return c.op(cmpi.Send, buf, dest, tag)
 }
 
 // SsendOp describes a synchronous send (MPI_Issend, MPI-4.1 3.7.2): it is
 // complete only when a receive has matched it.
 func (c *Comm) SsendOp(buf mem.Buffer, dest, tag int) Op {
-	return Op{c, buf, dest, tag, cmpi.Ssend}
+	return c.op(cmpi.Ssend, buf, dest, tag)
 }
 
 // RecvOp describes a receive (MPI_Irecv, MPI-4.1 3.7.2). The source may be
 // AnySource, the tag AnyTag.
 func (c *Comm) RecvOp(buf mem.Buffer, source, tag int) Op {
-	return Op{c, buf, source, tag, cmpi.Recv}
+	return c.op(cmpi.Recv, buf, source, tag)
 }
 
 // check finds the mistakes that can be seen without MPI.
 func (op *Op) check() (*process, error) {
-	p, err := op.comm.usable(kindNames[op.kind])
+	if c := op.comm; c != nil && c.ready() && uint(op.Peer) < uint(c.size) && uint(op.Tag) <= uint(c.tagUB) && op.Buf.Kind() != mem.Device {
+		return c.p, nil
+	}
+	p, err := op.comm.usable(op.Kind)
 	if err != nil {
 		return nil, err
-	}
-	if uint(op.peer) < uint(op.comm.size) && uint(op.tag) <= uint(p.start.TagUB) && op.buf.Kind() != mem.Device {
-		return p, nil
 	}
 	return p, op.explain(p)
 }
 
 // explain says what is wrong with the arguments; nil if nothing is.
 func (op *Op) explain(p *process) error {
-	receives := op.kind != cmpi.Send && op.kind != cmpi.Ssend
+	receives := op.Kind != cmpi.Send && op.Kind != cmpi.Ssend
 	fail := func(class Class, format string, a ...any) error {
-		return &Error{Op: kindNames[op.kind], Class: class, Peer: op.peer, Tag: op.tag, Text: fmt.Sprintf(format, a...)}
+		return &Error{Op: kindNames[op.Kind], Class: class, Peer: op.Peer, Tag: op.Tag, Text: fmt.Sprintf(format, a...)}
 	}
 	switch {
-	case op.peer == ProcNull || receives && op.peer == AnySource:
-	case op.peer == AnySource:
+	case op.Peer == ProcNull || receives && op.Peer == AnySource:
+	case op.Peer == AnySource:
 		return fail(ErrRank, "AnySource is for receives; a send needs a rank from 0 to %d (MPI-4.1 3.2.3)", op.comm.size-1)
-	case op.peer < 0 || op.peer >= op.comm.size:
+	case op.Peer < 0 || op.Peer >= op.comm.size:
 		return fail(ErrRank, "the communicator has the ranks 0 to %d (MPI-4.1 3.2.3)", op.comm.size-1)
 	}
 	switch {
-	case receives && op.tag == AnyTag:
-	case op.tag == AnyTag:
+	case receives && op.Tag == AnyTag:
+	case op.Tag == AnyTag:
 		return fail(ErrTag, "AnyTag is for receives; a send needs a tag from 0 to %d (MPI-4.1 3.2.3)", p.start.TagUB)
-	case op.tag < 0 || op.tag > p.start.TagUB:
+	case op.Tag < 0 || op.Tag > p.start.TagUB:
 		return fail(ErrTag, "this MPI has the tags 0 to %d (MPI_TAG_UB, MPI-4.1 9.1.2)", p.start.TagUB)
 	}
-	if op.buf.Kind() == mem.Device {
-		return fmt.Errorf("%s: device memory: this version passes host memory only; copy it to the host: %w", kindNames[op.kind], errors.ErrUnsupported)
+	if op.Buf.Kind() == mem.Device {
+		return fmt.Errorf("%s: device memory: this version passes host memory only; copy it to the host: %w", kindNames[op.Kind], errors.ErrUnsupported)
 	}
 	return nil
 }
@@ -112,39 +120,39 @@ func post(op Op) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := new(Request)
-	r.init(op.comm, op.kind, op.peer, op.tag, op.buf)
-	p.engine.Start(&r.op)
-	r.watch()
+	r := &Request{comm: op.comm}
+	r.op.Init(p.engine, op.Spec)
+	r.start(p)
 	return r, nil
 }
 
 // Post starts several operations as one set: in one call into MPI, in their
-// order, so the first does not wait for the last. None is started if any of
-// them is in error. Wait for them with [Waitall].
+// order, and with one Request that is done when all of them are. None is
+// started if any of them is in error. Request.Statuses tells the status of
+// each; the error of the request is the first of theirs.
 //
-// The buffers belong to their requests until those are done. Errors: as for
-// [Comm.Isend].
-func Post(ops ...Op) ([]*Request, error) {
-	if len(ops) == 0 {
-		return nil, nil
+// The buffers belong to the request until it is done. Errors: as for
+// [Comm.Isend]; a set without operations is an error of class [ErrCount].
+func Post(ops ...Op) (*Request, error) {
+	p, err := checkAll(ops)
+	if err != nil {
+		return nil, err
 	}
-	var p *process
-	var err error
+	r := &Request{comm: ops[0].comm}
+	r.initSet(p, ops)
+	r.start(p)
+	return r, nil
+}
+
+// checkAll finds the mistakes in a set.
+func checkAll(ops []Op) (p *process, err error) {
 	for i := range ops {
 		if p, err = ops[i].check(); err != nil {
 			return nil, fmt.Errorf("operation %d of %d: %w", i, len(ops), err)
 		}
 	}
-	set := make([]Request, len(ops))
-	requests := make([]*Request, len(ops))
-	for i, op := range ops {
-		set[i].init(op.comm, op.kind, op.peer, op.tag, op.buf)
-		requests[i] = &set[i]
+	if p == nil {
+		return nil, &Error{Op: "post", Class: ErrCount, Peer: none, Tag: none, Text: "a set needs at least one operation"}
 	}
-	p.engine.StartSet(len(set), func(i int) *progressOp { return &set[i].op })
-	for i := range set {
-		set[i].watch()
-	}
-	return requests, nil
+	return p, nil
 }

@@ -52,12 +52,16 @@ var kindNames = map[uint8]string{
 
 // describe says what an operation is, and where it was started if that is known.
 func describe(op *progress.Op) string {
-	name := kindNames[op.Kind]
-	if op.Peer != none {
-		name += fmt.Sprintf(" peer %s tag %s", rankName(op.Peer), tagName(op.Tag))
+	spec, _ := op.At(0)
+	name := kindNames[spec.Kind]
+	if spec.Peer != none {
+		name += fmt.Sprintf(" peer %s tag %s", rankName(spec.Peer), tagName(spec.Tag))
 	}
-	if op.Len() > 0 {
-		name += fmt.Sprintf(", %d bytes", op.Len())
+	if n := spec.Buf.Len(); n > 0 {
+		name += fmt.Sprintf(", %d bytes", n)
+	}
+	if n := op.N(); n > 1 {
+		name = fmt.Sprintf("a set of %d operations, the first: %s", n, name)
 	}
 	if t := op.Started(); t != nil {
 		return fmt.Sprintf("%s, started %v ago at %s", name, time.Since(t.At).Round(time.Millisecond), place(t))

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/progress"
 	"github.com/mpi4go/mpi4go/mem"
 )
 
@@ -28,19 +29,18 @@ func (m *Message) Status() Status { return m.status }
 //
 // Source: MPI_Imrecv, MPI-4.1 3.8.3.
 func (m *Message) Imrecv(buf mem.Buffer) (*Request, error) {
-	op := Op{comm: m.comm, buf: buf, peer: m.status.Source, tag: m.status.Tag, kind: cmpi.Imrecv}
+	op := m.comm.op(cmpi.Imrecv, buf, m.status.Source, m.status.Tag)
 	p, err := op.check()
 	if err != nil {
 		return nil, err
 	}
 	if m.taken.Swap(true) {
-		return nil, &Error{Op: "imrecv", Class: ErrRequest, Peer: op.peer, Tag: op.tag, Text: "the message was received already"}
+		return nil, &Error{Op: "imrecv", Class: ErrRequest, Peer: op.Peer, Tag: op.Tag, Text: "the message was received already"}
 	}
-	r := new(Request)
-	r.init(m.comm, cmpi.Imrecv, op.peer, op.tag, buf)
-	r.op.Matched(m.handle, m.status.Count)
-	p.engine.Start(&r.op)
-	r.watch()
+	r := &Request{comm: m.comm}
+	r.op.Init(p.engine, op.Spec)
+	r.op.Matched(m.handle, int64(m.status.Count))
+	r.start(p)
 	return r, nil
 }
 
@@ -51,7 +51,7 @@ func (m *Message) Imrecv(buf mem.Buffer) (*Request, error) {
 //
 // Source: MPI_Probe, MPI-4.1 3.8.1.
 func (c *Comm) Probe(ctx context.Context, source, tag int) (Status, error) {
-	return Do(ctx, Op{comm: c, peer: source, tag: tag, kind: cmpi.Probe})
+	return Do(ctx, c.op(cmpi.Probe, mem.Buffer{}, source, tag))
 }
 
 // Iprobe tells whether there is such a message, and its status. It does not
@@ -59,11 +59,8 @@ func (c *Comm) Probe(ctx context.Context, source, tag int) (Status, error) {
 //
 // Source: MPI_Iprobe, MPI-4.1 3.8.1.
 func (c *Comm) Iprobe(source, tag int) (Status, bool, error) {
-	r, err := c.ask(cmpi.Iprobe, source, tag)
-	if err != nil || !r.op.Found {
-		return Status{}, false, err
-	}
-	return r.status(), true, nil
+	res, status, err := c.ask(cmpi.Iprobe, source, tag)
+	return status, res.Found, err
 }
 
 // Mprobe suspends the goroutine until there is such a message and matches it:
@@ -71,7 +68,7 @@ func (c *Comm) Iprobe(source, tag int) (Status, bool, error) {
 //
 // Source: MPI_Mprobe, MPI-4.1 3.8.2.
 func (c *Comm) Mprobe(ctx context.Context, source, tag int) (*Message, error) {
-	op := Op{comm: c, peer: source, tag: tag, kind: cmpi.Mprobe}
+	op := c.op(cmpi.Mprobe, mem.Buffer{}, source, tag)
 	p, err := op.check()
 	if err != nil {
 		return nil, err
@@ -79,43 +76,48 @@ func (c *Comm) Mprobe(ctx context.Context, source, tag int) (*Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("mprobe: %w", err)
 	}
-	r := new(Request)
-	r.init(c, op.kind, source, tag, mem.Buffer{})
-	if p.engine.Do(ctx, &r.op) != nil && !r.settle(p) {
+	r := &Request{comm: c}
+	r.op.Init(p.engine, op.Spec)
+	if p.engine.Run(ctx, &r.op) != nil && !r.settle() {
 		return nil, r.inFlight(ctx)
 	}
-	if _, err := r.outcome(ctx); err != nil {
+	status, err := r.settled(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return r.message(), nil
+	_, res := r.op.At(0)
+	return &Message{comm: c, handle: res.Handle, status: status}, nil
 }
 
 // Improbe matches such a message if there is one. It does not block.
 //
 // Source: MPI_Improbe, MPI-4.1 3.8.2.
 func (c *Comm) Improbe(source, tag int) (*Message, bool, error) {
-	r, err := c.ask(cmpi.Improbe, source, tag)
-	if err != nil || !r.op.Found {
+	res, status, err := c.ask(cmpi.Improbe, source, tag)
+	if err != nil || !res.Found {
 		return nil, false, err
 	}
-	return r.message(), true, nil
-}
-
-func (r *Request) message() *Message {
-	return &Message{comm: r.comm, handle: r.op.Handle, status: r.status()}
+	return &Message{comm: c, handle: res.Handle, status: status}, true, nil
 }
 
 // ask carries out an operation that completes at once.
-func (c *Comm) ask(kind uint8, source, tag int) (*Request, error) {
-	op := Op{comm: c, peer: source, tag: tag, kind: kind}
+func (c *Comm) ask(kind uint8, source, tag int) (progress.Result, Status, error) {
+	op := c.op(kind, mem.Buffer{}, source, tag)
 	p, err := op.check()
 	if err != nil {
-		return nil, err
+		return progress.Result{}, Status{}, err
 	}
-	r := new(Request)
-	r.init(c, kind, source, tag, mem.Buffer{})
-	if err := p.engine.Do(context.Background(), &r.op); err != nil {
-		return nil, err
+	res, waited, _ := p.engine.Do(context.Background(), &op.Spec, freshOp)
+	if waited != nil {
+		_, r := waited.At(0)
+		res = *r
+		recycle(requestOf(waited))
 	}
-	return r, r.err()
+	if res.Code != 0 {
+		return progress.Result{}, Status{}, failure(c, &op.Spec, &res)
+	}
+	if !res.Found {
+		return res, Status{}, nil
+	}
+	return res, status(&op.Spec, &res), nil
 }

@@ -8,14 +8,11 @@ import (
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
 	"github.com/mpi4go/mpi4go/internal/progress"
-	"github.com/mpi4go/mpi4go/mem"
 )
 
-type progressOp = progress.Op
-
-// Request is an operation that was started (MPI_Request). Its methods may be
-// called from any goroutine, and any number of times: a Request is never freed,
-// it just becomes garbage.
+// Request is an operation that was started, or a set of them that completes
+// together (MPI_Request). Its methods may be called from any goroutine, and any
+// number of times: a Request is never freed, it just becomes garbage.
 //
 // Dropping a Request does not stop the operation; Config.Debug reports it.
 type Request struct {
@@ -24,15 +21,20 @@ type Request struct {
 	asked atomic.Bool // somebody has seen that it is done (Config.Debug)
 }
 
-func (r *Request) init(c *Comm, kind uint8, peer, tag int, buf mem.Buffer) {
-	r.comm = c
-	r.op.Init(c.p.engine, kind, c.handle, peer, tag, buf)
+func (r *Request) initSet(p *process, ops []Op) {
+	if len(ops) == 1 {
+		r.op.Init(p.engine, ops[0].Spec)
+		return
+	}
+	r.op.InitSet(p.engine, len(ops), func(i int) progress.Spec { return ops[i].Spec })
 }
 
-// watch reports the request if it is dropped before anybody asks for its
-// outcome. The finalizer makes no call of MPI.
-func (r *Request) watch() {
-	if !r.comm.p.config.Debug {
+// start starts the operations, and in debug mode reports the request if it is
+// dropped before anybody asks for its outcome. The finalizer makes no call of
+// MPI.
+func (r *Request) start(p *process) {
+	p.engine.Start(&r.op)
+	if !p.config.Debug {
 		return
 	}
 	runtime.SetFinalizer(r, func(r *Request) {
@@ -84,7 +86,7 @@ func (r *Request) Done() <-chan struct{} {
 	return r.op.Chan()
 }
 
-// Cancel asks MPI to cancel a receive. It does not block; the request still has
+// Cancel asks MPI to cancel a receive, or a set of them. It does not block; the request still has
 // to be waited for. Either the receive is cancelled, and Wait returns
 // context.Canceled, or it had matched a message, and Wait delivers that.
 //
@@ -93,58 +95,86 @@ func (r *Request) Done() <-chan struct{} {
 //
 // Source: MPI_Cancel, MPI-4.1 3.8.4.
 func (r *Request) Cancel() error {
-	p, err := r.comm.usable("cancel")
+	p, err := r.comm.usable(cmpi.Cancel)
 	if err != nil {
 		return err
 	}
-	if r.op.Kind != cmpi.Recv {
-		return fmt.Errorf("cancel: %s: MPI cancels receives only: %w", kindNames[r.op.Kind], errUnsupported)
+	for i := range r.op.N() {
+		if spec, _ := r.op.At(i); spec.Kind != cmpi.Recv {
+			return fmt.Errorf("cancel: %s: MPI cancels receives only: %w", kindNames[spec.Kind], errUnsupported)
+		}
 	}
 	p.cancel(&r.op)
 	return nil
 }
 
-// result is the outcome of an operation that is done.
+// Statuses tells the status of each operation of a set, in their order, once
+// the request is done; before that it returns nil.
+func (r *Request) Statuses() []Status {
+	if !r.op.Done() {
+		return nil
+	}
+	statuses := make([]Status, r.op.N())
+	for i := range statuses {
+		spec, res := r.op.At(i)
+		statuses[i] = status(spec, res)
+	}
+	return statuses
+}
+
+// result is the outcome of an operation that is done; of a set, the status of
+// the first operation and the first error.
 func (r *Request) result() (Status, error) {
 	if r.comm.p.config.Debug {
 		r.asked.Store(true)
 	}
-	if r.op.Code != 0 || r.op.Truncated || r.op.Cancelled {
-		return Status{}, r.err()
+	spec, res := r.op.At(0)
+	if r.op.N() == 1 {
+		return outcome(r.comm, spec, res)
 	}
-	return r.status(), nil
+	first := status(spec, res)
+	for i := range r.op.N() {
+		spec, res := r.op.At(i)
+		if _, err := outcome(r.comm, spec, res); err != nil {
+			return first, fmt.Errorf("operation %d of %d: %w", i, r.op.N(), err)
+		}
+	}
+	return first, nil
 }
 
-func (r *Request) status() Status {
-	if r.op.Kind == cmpi.Send || r.op.Kind == cmpi.Ssend {
+func status(spec *progress.Spec, res *progress.Result) Status {
+	if spec.Kind == cmpi.Send || spec.Kind == cmpi.Ssend {
 		return Status{}
 	}
-	return Status{Source: r.op.Source, Tag: r.op.RecvTag, Count: r.op.Count}
+	return Status{Source: int(res.Source), Tag: int(res.RecvTag), Count: int(res.Count)}
 }
 
-// err is the error of an operation that is done, or nil.
-func (r *Request) err() error {
-	op := &r.op
-	if op.Cancelled {
-		return fmt.Errorf("%s: %w", kindNames[op.Kind], context.Canceled)
+// outcome is the status and the error of one operation that is done.
+func outcome(c *Comm, spec *progress.Spec, res *progress.Result) (Status, error) {
+	if res.Code != 0 || res.Truncated || res.Cancelled {
+		return Status{}, failure(c, spec, res)
 	}
-	if op.Code == 0 && !op.Truncated {
-		return nil
+	return status(spec, res), nil
+}
+
+func failure(c *Comm, spec *progress.Spec, res *progress.Result) error {
+	if res.Cancelled {
+		return fmt.Errorf("%s: %w", kindNames[spec.Kind], context.Canceled)
 	}
-	e := &Error{Op: kindNames[op.Kind], Class: ErrTruncate, Code: op.Code, Peer: op.Peer, Tag: op.Tag}
-	if op.Code != 0 {
-		e.Class = Class(r.comm.p.lib.ErrorClass(op.Code))
-		e.Text = r.comm.p.lib.ErrorString(op.Code)
+	e := &Error{Op: kindNames[spec.Kind], Class: ErrTruncate, Code: int(res.Code), Peer: spec.Peer, Tag: spec.Tag}
+	if res.Code != 0 {
+		e.Class = Class(c.p.lib.ErrorClass(e.Code))
+		e.Text = c.p.lib.ErrorString(e.Code)
 	}
 	if e.Class == ErrTruncate {
-		if op.Source >= 0 {
-			e.Peer, e.Tag = op.Source, op.RecvTag
+		if res.Source >= 0 {
+			e.Peer, e.Tag = int(res.Source), int(res.RecvTag)
 		}
 		length := "a longer message"
-		if op.Truncated && op.Count > op.Len()+2 { // otherwise the count is that of guard bytes
-			length = fmt.Sprintf("%d bytes", op.Count)
+		if res.Truncated && res.Count > int64(spec.Buf.Len())+2 { // otherwise the count is that of guard bytes
+			length = fmt.Sprintf("%d bytes", res.Count)
 		}
-		e.Text = fmt.Sprintf("%s into a buffer of %d; the message was consumed (MPI-4.1 3.2.4)", length, op.Len())
+		e.Text = fmt.Sprintf("%s into a buffer of %d; the message was consumed (MPI-4.1 3.2.4)", length, spec.Buf.Len())
 	}
 	return e
 }

@@ -3,6 +3,8 @@ package mpicomm
 import (
 	"context"
 	"fmt"
+
+	"github.com/mpi4go/mpi4go/internal/progress"
 )
 
 // Waitall suspends the goroutine until all requests are done. The error is the
@@ -64,7 +66,7 @@ func waitFor(ctx context.Context, op string, want int, requests []*Request) erro
 		return nil
 	}
 	engine := requests[0].comm.p.engine
-	if err := engine.WaitFor(ctx, want, len(requests), func(i int) *progressOp { return &requests[i].op }); err != nil {
+	if err := engine.WaitFor(ctx, want, len(requests), func(i int) *progress.Op { return &requests[i].op }); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil

@@ -3,13 +3,16 @@ package cmpi
 /*
 #cgo CFLAGS: -Wall -Wextra
 #cgo LDFLAGS: -ldl
-#cgo noescape m4g_poll
-#cgo nocallback m4g_poll
+#cgo nocallback call_poll
 #cgo nocallback m4g_drive
 #cgo nocallback m4g_ring
 #include <stdlib.h>
 #include "engine.h"
 
+// Addresses travel as integers: cgo would check pointers at every call.
+static uint64_t call_poll(uint64_t e, uint64_t chain, uint32_t target, uint32_t want, uint32_t spins) {
+  return ((m4g_engine *)(uintptr_t)e)->family->poll((m4g_engine *)(uintptr_t)e, (m4g_op *)(uintptr_t)chain, target, want, spins, 0);
+}
 static void call_init(const m4g_family *f, m4g_start *s, int required) { f->init(s, required); }
 static int call_agree(const m4g_family *f, uint64_t comm, const char *mine, char *all, int width) { return f->agree(comm, mine, all, width); }
 static int call_finalize(const m4g_family *f) { return f->finalize(); }
@@ -151,7 +154,8 @@ func Restack(signal int) { C.m4g_restack(C.int(signal)) }
 // Engine is the part of the progress engine that lives in C memory. Its lead
 // says who may call MPI: whoever moves it from LeadFree to something else.
 type Engine struct {
-	c *C.m4g_engine
+	c  *C.m4g_engine
+	at C.uint64_t // the address of *c
 	// Into *c, for use without a call across the language boundary.
 	Lead        *atomic.Uint32
 	Preempt     *atomic.Uint32
@@ -159,6 +163,8 @@ type Engine struct {
 	Epoch       *atomic.Uint64
 	stack       *atomic.Uint64
 	outstanding *atomic.Int64
+	left        *uint32
+	work        *uint64
 	napping     *atomic.Uint32
 	stop        *atomic.Uint32
 }
@@ -184,12 +190,15 @@ func (l *Library) NewEngine(quirks uint32, yield int) *Engine {
 	u32 := func(p *C.uint32_t) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(p)) }
 	return &Engine{
 		c:           c,
+		at:          C.uint64_t(uintptr(unsafe.Pointer(c))),
 		Lead:        u32(&c.lead),
 		Preempt:     u32(&c.preempt),
 		Handover:    u32(&c.handover),
 		Epoch:       (*atomic.Uint64)(unsafe.Pointer(&c.epoch)),
 		stack:       (*atomic.Uint64)(unsafe.Pointer(&c.stack)),
 		outstanding: (*atomic.Int64)(unsafe.Pointer(&c.outstanding)),
+		left:        (*uint32)(unsafe.Pointer(&c.left)),
+		work:        (*uint64)(unsafe.Pointer(&c.work)),
 		napping:     u32(&c.napping),
 		stop:        u32(&c.stop),
 	}
@@ -197,6 +206,39 @@ func (l *Library) NewEngine(quirks uint32, yield int) *Engine {
 
 // Outstanding counts the operations that were started and are not complete.
 func (e *Engine) Outstanding() int64 { return e.outstanding.Load() }
+
+// Leave gives the lead back and returns whether anything is outstanding.
+func (e *Engine) Leave() bool {
+	outstanding := e.outstanding.Load() != 0
+	*e.left = 0
+	if outstanding {
+		*e.left = 1
+	}
+	e.Lead.Store(LeadFree)
+	return outstanding
+}
+
+// Tired tells, once, that the goroutines with the lead have polled for some
+// milliseconds since the last time, and that one of them should yield. The
+// caller holds the lead.
+//
+// The Go runtime takes the P from a goroutine that is found in C and has not
+// been rescheduled for 10 ms, and its monitor then wakes every 20 us for a
+// while, which costs a sixth of the time where timers are slow.
+func (e *Engine) Tired() bool {
+	const milliseconds = 30000 // in passes of a poll, of some 50 to 150 ns
+	if *e.work < milliseconds {
+		return false
+	}
+	*e.work = 0
+	return true
+}
+
+// Attended tells whether somebody polls, or nothing is left to poll for.
+func (e *Engine) Attended() bool {
+	lead := e.Lead.Load()
+	return lead == LeadWaiter || lead == LeadFree && e.outstanding.Load() == 0
+}
 
 // Counters are the operations started and completed so far. Call it with the lead.
 func (e *Engine) Counters() (started, completed uint64) {
@@ -222,7 +264,7 @@ func (e *Engine) Submitted() bool { return e.stack.Load() != 0 }
 // is that somebody waits for. It returns the operations that are done. The
 // caller holds the lead.
 func (e *Engine) Poll(chain *Op, target uint32, want, spins int) *Op {
-	return opAt(uint64(C.m4g_poll(e.c, (*C.m4g_op)(unsafe.Pointer(chain)), C.uint32_t(target), C.uint32_t(want), C.uint32_t(spins), 0)))
+	return opAt(uint64(C.call_poll(e.at, C.uint64_t(uintptr(unsafe.Pointer(chain))), C.uint32_t(target), C.uint32_t(want), C.uint32_t(spins))))
 }
 
 // Patience is what the driver does while nobody else polls, in nanoseconds:

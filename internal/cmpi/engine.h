@@ -64,9 +64,10 @@ typedef struct m4g_op {
   uint64_t addr;   // the buffer
   int64_t len;     // its length in bytes
   uint64_t handle; // MPI_Message or new MPI_Comm, in or out
+  uint64_t head;   // address of the first operation of its set, or 0
   int64_t count;   // out: bytes of the message
   uint32_t index;  // names the owner on the Go side
-  _Atomic uint32_t waiter; // whose completion ends a leader's poll
+  uint32_t waiter; // whose completion ends a leader's poll
   int32_t peer, tag;
   int32_t source, recvtag; // out
   int32_t rc;              // out: MPI error code, or 0
@@ -75,7 +76,8 @@ typedef struct m4g_op {
   uint8_t found;     // out, IMPROBE and IPROBE: there was a message
   uint8_t cancelled; // out: MPI_Test_cancelled
   uint8_t truncated; // out: the message was longer than len
-  uint8_t reserved[6];
+  uint8_t reserved[2];
+  uint32_t remaining; // in the head of a set: operations of the set that are not done
   uint8_t scratch[M4G_SCRATCH + 8]; // the last 8 bytes guard the first 256
 } m4g_op;
 
@@ -113,6 +115,7 @@ typedef struct m4g_engine {
   _Alignas(64) const m4g_family *family;
   _Atomic uint64_t epoch; // polls so far
   _Atomic int64_t outstanding; // operations started and not complete
+  _Atomic uint32_t left;       // whether the last waiter with the lead left any outstanding
   m4g_list done;
   m4g_list waiting; // receives that wait by MPI_Improbe, in call order
   int64_t nwaiting, ntaken;
@@ -128,6 +131,7 @@ typedef struct m4g_engine {
   uint32_t yield;  // polls between two sched_yield, 0 never
   int64_t large;   // transfers above 64 KiB outstanding
   uint64_t started, completed;
+  uint64_t work; // an estimate of the time spent polling: see Engine.Tired in Go
 } m4g_engine;
 
 // What the driver does while nobody else polls: spin, then nap, longer and longer.

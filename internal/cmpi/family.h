@@ -99,7 +99,11 @@ static void done(m4g_engine *e, m4g_op *o) {
   e->completed++;
   atomic_store_explicit(&e->outstanding, e->outstanding - 1, memory_order_relaxed);
   if (o->len > LARGE) e->large--;
-  if (e->target != 0 && atomic_load_explicit(&o->waiter, memory_order_relaxed) == e->target) e->got++;
+  if (o->head != 0) { // only a whole set is of interest
+    o = (m4g_op *)(uintptr_t)o->head;
+    if (--o->remaining > 0) return;
+  }
+  if (e->target != 0 && o->waiter == e->target) e->got++;
   else if (!(o->flags & M4G_DETACHED)) e->others++;
   append_done(&e->done, o);
 }
@@ -509,6 +513,7 @@ static void start(m4g_engine *e, m4g_op *o) {
   e->started++;
   atomic_store_explicit(&e->outstanding, e->outstanding + 1, memory_order_relaxed);
   if (o->len > LARGE) e->large++;
+  e->work += 2 + (uint64_t)o->len / 2048;
   if (o->state == M4G_TAKEN) {
     remove_waiting(e, o);
     e->ntaken--;
@@ -604,30 +609,25 @@ static void test_window(m4g_engine *e, int64_t from, int64_t n) {
   }
 }
 
-// test looks at the posted requests once, which also makes MPI progress. Of
-// many it looks at the oldest, which complete first as a rule, and at one more
-// window in turn.
-static void test(m4g_engine *e) {
-  if (e->live == 1) {
+// test looks at the posted requests once, which also makes MPI progress. The
+// oldest complete first as a rule, so they are tested one by one for as long as
+// they do; with wide, a window of the others is tested too, in turn.
+static void test(m4g_engine *e, int wide) {
+  while (e->live > 0) {
     int flag = 0;
     MPI_Status status;
     int64_t at = e->head;
     int rc = mpi.Test(&requests(e)[at], &flag, &status);
-    if (rc == MPI_SUCCESS && !flag) return;
+    if (rc == MPI_SUCCESS && !flag) break;
     m4g_op *o = e->posted[at];
     forget(e, at);
     complete(e, o, rc, &status);
-    return;
   }
-  if (e->live == 0) return;
-  int64_t span = e->tail - e->head, first = span < WINDOW ? span : WINDOW;
-  int64_t head = e->head;
-  test_window(e, head, first);
-  if (span <= WINDOW) return;
-  if (e->chunk < head + WINDOW || e->chunk >= e->tail) e->chunk = head + WINDOW;
+  if (!wide || e->live <= 1) return;
+  if (e->chunk <= e->head || e->chunk >= e->tail) e->chunk = e->head + 1;
   int64_t at = e->chunk, n = e->tail - at < WINDOW ? e->tail - at : WINDOW;
   e->chunk += WINDOW;
-  if (n > 0) test_window(e, at, n);
+  test_window(e, at, n);
 }
 
 // poll starts what was submitted and then chain, and polls until want
@@ -643,16 +643,18 @@ static uint64_t poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t wan
     start(e, chain);
     chain = after;
   }
-  for (uint32_t i = 0; i < spins; i++) {
+  uint32_t i = 0;
+  for (; i < spins; i++) {
     if ((want != 0 && e->got >= want) || e->others > 0) break;
     if (e->nwaiting > 0) serve(e);
-    test(e);
+    test(e, i & 1);
     drain(e);
     if (flags & M4G_POLL_DRIVER && atomic_load_explicit(&e->preempt, memory_order_relaxed)) break;
     if ((e->yield != 0 && i % e->yield == e->yield - 1) ||
         (i % 16 == 15 && atomic_load_explicit(&e->handover, memory_order_relaxed) == 1))
       sched_yield();
   }
+  e->work += i + 1;
   atomic_store_explicit(&e->epoch, e->epoch + 1, memory_order_relaxed);
   uint64_t first = (uint64_t)(uintptr_t)e->done.first;
   e->done = (m4g_list){NULL, NULL};

@@ -6,7 +6,6 @@ package cmpi
 import "C"
 
 import (
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -22,9 +21,10 @@ type Op struct {
 	Addr    uint64
 	Len     int64
 	Handle  uint64
+	head    uint64
 	Count   int64
 	Index   uint32
-	Waiter  atomic.Uint32
+	Waiter  uint32
 	Peer    int32
 	Tag     int32
 	Source  int32
@@ -34,7 +34,8 @@ type Op struct {
 
 	Kind, Flags, state          uint8
 	Found, Cancelled, Truncated uint8
-	_                           [6]uint8
+	_                           [2]uint8
+	remaining                   uint32
 
 	Scratch [ScratchSize + 8]byte
 }
@@ -78,24 +79,36 @@ func opAt(address uint64) *Op { return *(**Op)(unsafe.Pointer(&address)) }
 // NextOp is the operation after o in a chain or in the done list, or nil.
 func (o *Op) NextOp() *Op { return opAt(o.Next) }
 
+// Join makes o part of the set of n operations that head begins. Only the head
+// shows up among what is done, when all of them are.
+func (o *Op) Join(head *Op, n int) {
+	o.head = uint64(uintptr(unsafe.Pointer(head)))
+	if o == head {
+		o.remaining = uint32(n)
+	}
+}
+
 // Link makes o precede next in a chain.
 func (o *Op) Link(next *Op) { o.Next = uint64(uintptr(unsafe.Pointer(next))) }
 
 // Reset makes the slot ready for a new operation, keeping Index.
 func (o *Op) Reset(kind uint8, comm uint64, peer, tag int32) {
-	o.Next, o.Comm, o.Addr, o.Len, o.Handle, o.Count = 0, comm, 0, 0, 0, 0
-	o.Waiter.Store(o.Index + 1)
+	o.Next, o.Comm, o.Addr, o.Len, o.Handle, o.head, o.Count = 0, comm, 0, 0, 0, 0, 0
+	o.Waiter = o.Index + 1
 	o.Peer, o.Tag, o.RC = peer, tag, 0
 	o.Serial++
 	o.Kind, o.Flags, o.state = kind, 0, 0
 	o.Found, o.Cancelled, o.Truncated = 0, 0, 0
 }
 
+// Finished tells whether the use of the slot under a serial number is complete.
+func (o *Op) Finished(serial uint32) bool { return o.Serial != serial || o.state == C.M4G_DONE }
+
 // Again makes the slot of a reserved match ready for what follows it: Imrecv or
 // Unmatch. The operation keeps its place among the waiting receives until then.
 func (o *Op) Again(kind uint8) {
 	o.Next = 0
-	o.Waiter.Store(o.Index + 1)
+	o.Waiter = o.Index + 1
 	o.Kind, o.Flags, o.Cancelled, o.Truncated = kind, 0, 0, 0
 }
 

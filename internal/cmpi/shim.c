@@ -96,7 +96,7 @@ int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
       epoch = seen;
       event = now;
       if (!atomic_load(&e->handover)) {
-        if (atomic_load(&e->outstanding) == 0) return M4G_IDLE_DRIVER;
+        if (atomic_load(&e->left) == 0) return M4G_IDLE_DRIVER;
         m4g_nap(e, p->hot_ns);
         if (atomic_load(&e->epoch) != epoch) continue;
       }

@@ -3,8 +3,6 @@ package progress
 import (
 	"runtime"
 	"time"
-
-	"github.com/mpi4go/mpi4go/internal/cmpi"
 )
 
 // drive is the background driver: it polls when nobody else does.
@@ -17,24 +15,25 @@ func (e *Engine) drive() {
 				e.sync.Add(1)
 			}
 			woken := e.reap(done)
-			busy := e.c.Outstanding() != 0
 			e.release()
 			if woken > 0 {
 				runtime.Gosched()
-			}
-			if busy {
-				continue
 			}
 		}
 		e.park()
 	}
 }
 
-// park waits until something is outstanding. Whoever makes it so calls
-// wakeDriver after that; the check in between sees what came first.
+// park waits until there is something to poll for and nobody who does. Whoever
+// gives the lead back then calls wakeDriver; the check in between sees what came
+// first.
 func (e *Engine) park() {
 	e.parked.Store(true)
-	if e.Busy() || e.c.Handover.Load() == 1 || e.stopping.Load() || len(e.calls) > 0 {
+	idle := e.c.Attended()
+	if e.Funnel {
+		idle = !e.Busy()
+	}
+	if !idle || e.c.Submitted() || e.c.Handover.Load() == 1 || e.stopping.Load() || len(e.calls) > 0 {
 		if e.parked.CompareAndSwap(true, false) {
 			return
 		}
@@ -106,23 +105,4 @@ func (e *Engine) nap(idle time.Duration) {
 	default:
 		e.c.Nap(p.Cold)
 	}
-}
-
-// Detach is an owner for small sends that nobody waits for; failed is called
-// with the lead held for each that fails.
-func Detach(failed func(*cmpi.Op)) *Op { return &Op{detach: failed} }
-
-// SendDetached queues a copy of at most cmpi.ScratchSize bytes to be sent and
-// returns false if too many such sends are queued already.
-func (e *Engine) SendDetached(owner *Op, comm uint64, dest, tag int, data []byte) bool {
-	if e.detached.Add(1) > e.MaxDetached {
-		e.detached.Add(-1)
-		return false
-	}
-	s := e.slots.get(owner)
-	s.Reset(cmpi.Send, comm, int32(dest), int32(tag))
-	s.Flags = cmpi.InScratch | cmpi.Detached
-	s.Len = int64(copy(s.Scratch[:], data))
-	e.start(s)
-	return true
 }

@@ -95,12 +95,14 @@ func (e *Engine) preemptDriver() bool {
 // release gives the lead back. It does not leave behind what was pushed in the
 // meantime, and sees to it that somebody polls for what is outstanding.
 func (e *Engine) release() {
+	if e.c.Tired() {
+		defer runtime.Gosched()
+	}
 	for {
-		outstanding := e.c.Outstanding() != 0
 		if raceEnabled {
 			e.sync.Add(1)
 		}
-		e.c.Lead.Store(cmpi.LeadFree)
+		outstanding := e.c.Leave()
 		if !e.c.Submitted() {
 			if outstanding {
 				e.wakeDriver()
@@ -114,19 +116,8 @@ func (e *Engine) release() {
 	}
 }
 
-// Start begins an operation that Init has made ready, and does not wait for it.
+// Start begins an operation or a set that is ready, and does not wait for it.
 func (e *Engine) Start(op *Op) { e.start(op.slot) }
-
-// StartSet begins n operations in one call into MPI, in their order.
-func (e *Engine) StartSet(n int, at func(int) *Op) {
-	first := at(0).slot
-	for i, last := 1, first; i < n; i++ {
-		next := at(i).slot
-		last.Link(next)
-		last = next
-	}
-	e.start(first)
-}
 
 // Progress polls once unless somebody else does.
 func (e *Engine) Progress() {
@@ -174,15 +165,16 @@ func (e *Engine) push(first *cmpi.Op) {
 func (e *Engine) reap(done *cmpi.Op) (woken int) {
 	for s := done; s != nil; {
 		next := s.NextOp()
-		owner := e.slots.owner(s)
+		owner := *e.slots.owner(s)
 		switch {
 		case owner.detach != nil:
 			e.detached.Add(-1)
 			if s.RC != 0 {
 				owner.detach(s)
 			}
-			e.slots.put(s)
-		case owner.finish(s):
+			*e.slots.owner(s) = nil
+			e.slots.give(s)
+		case owner.finish():
 			woken++
 		}
 		s = next
@@ -245,7 +237,7 @@ func (e *Engine) Close(bound time.Duration) bool {
 // Outstanding lists the operations in flight. It takes the lead.
 func (e *Engine) Outstanding() (ops []*Op) {
 	e.Exclusive(func() {
-		e.slots.each(func(op *Op, _ *cmpi.Op) {
+		e.slots.each(func(op *Op) {
 			if op.detach == nil {
 				ops = append(ops, op)
 			}

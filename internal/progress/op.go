@@ -2,6 +2,7 @@ package progress
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,37 +11,50 @@ import (
 	"github.com/mpi4go/mpi4go/mem"
 )
 
-// Op is one operation. From Start until it is done the engine owns it and its
-// buffer. An Op may be used again after it is done and Reset.
+// Spec describes an operation.
+type Spec struct {
+	Kind      uint8 // of cmpi's kinds
+	Comm      uint64
+	Peer, Tag int
+	Buf       mem.Buffer
+}
+
+// short tells whether the bytes travel through the slot's scratch.
+func (s *Spec) short() bool { return s.Buf.Len() <= cmpi.ScratchSize && s.Buf.Kind() != mem.Device }
+
+func (s *Spec) sends() bool { return s.Kind == cmpi.Send || s.Kind == cmpi.Ssend }
+
+// Op is an operation, or a set of them that completes together. From Start
+// until it is done the engine owns it and its buffers.
 type Op struct {
 	engine *Engine
-	slot   *cmpi.Op // in flight, and somebody else's after that
-	serial uint32   // of this use of the slot
-	buf    mem.Buffer
+	part          // the operation, or the first of the set
+	rest   []part // the others of the set
 	pin    runtime.Pinner
 	pinned bool
 
-	waiter atomic.Pointer[Waiter] // nil, who waits, or &complete
-	ch     atomic.Pointer[chan struct{}]
-	own    Waiter
-	detach func(*cmpi.Op) // set in the owner of sends that nobody waits for
+	waiter  atomic.Pointer[Waiter] // nil, who waits, or &complete
+	ch      atomic.Pointer[chan struct{}]
+	own     Waiter
+	detach  func(*cmpi.Op) // set in the owner of sends that nobody waits for
+	started *Trace         // where and when, with Config.Trace
+}
 
+// part is one operation of a set.
+type part struct {
+	Spec
 	Result
-	Kind      uint8
-	Comm      uint64
-	Peer, Tag int
-	started   *Trace // where and when, with Engine.Trace
+	slot   *cmpi.Op // in flight, and somebody else's after that
+	serial uint32   // of this use of the slot
 }
 
 // Result is the outcome of an operation, valid once it is done.
 type Result struct {
-	Source, RecvTag int    // of the message, for receives and probes
-	Count           int    // its length in bytes
-	Handle          uint64 // the matched message, or the new communicator
-	Code            int    // MPI's error code, 0 for success
-	Found           bool   // Improbe and Iprobe: there was a message
-	Cancelled       bool
-	Truncated       bool // the message was longer than the buffer
+	Count                       int64  // bytes of the message, for receives and probes
+	Handle                      uint64 // the matched message, or the new communicator
+	Source, RecvTag             int32  // of the message
+	Code                        int32  // MPI's error code, 0 for success
+	Found, Cancelled, Truncated bool
 }
 
 // Trace says where an operation was started.
@@ -84,73 +98,125 @@ func (op *Op) closeChan() {
 	}
 }
 
-// Len is the length of the operation's buffer in bytes.
-func (op *Op) Len() int { return op.buf.Len() }
+// N is the number of operations in the set, 1 for a single one.
+func (op *Op) N() int { return 1 + len(op.rest) }
+
+// At is the description and the outcome of the i-th operation of the set.
+func (op *Op) At(i int) (*Spec, *Result) {
+	p := op.at(i)
+	return &p.Spec, &p.Result
+}
+
+func (op *Op) at(i int) *part {
+	if i == 0 {
+		return &op.part
+	}
+	return &op.rest[i-1]
+}
 
 // Started is where the operation was started, if the engine traces.
 func (op *Op) Started() *Trace { return op.started }
 
-// Init makes the operation ready to be started on a communicator.
-func (op *Op) Init(e *Engine, kind uint8, comm uint64, peer, tag int, buf mem.Buffer) {
-	op.engine, op.buf = e, buf
-	op.Kind, op.Comm, op.Peer, op.Tag = kind, comm, peer, tag
-	op.Result = Result{}
+// Init makes an operation ready to be started.
+func (op *Op) Init(e *Engine, spec Spec) {
+	op.reset(e, spec)
+	var slot [1]*cmpi.Op
+	e.slots.get(slot[:])
+	op.fill(&op.part, slot[0])
+	*e.slots.owner(slot[0]) = op
+}
+
+// InitSet makes a set of n operations ready to be started.
+func (op *Op) InitSet(e *Engine, n int, spec func(i int) Spec) {
+	op.reset(e, spec(0))
+	op.rest = slices.Grow(op.rest, n-1)[:n-1]
+	var few [64]*cmpi.Op
+	slots := few[:min(n, len(few))]
+	if n > len(few) {
+		slots = make([]*cmpi.Op, n)
+	}
+	e.slots.get(slots)
+	head := slots[0]
+	for i, slot := range slots {
+		p := op.at(i)
+		if i > 0 {
+			p.Spec = spec(i)
+			slots[i-1].Link(slot)
+		}
+		op.fill(p, slot)
+		slot.Join(head, n)
+	}
+	slots[n-1].Link(nil)
+	*e.slots.owner(head) = op
+}
+
+func (op *Op) reset(e *Engine, spec Spec) {
+	op.engine, op.Spec, op.Result = e, spec, Result{}
+	op.rest = op.rest[:0]
 	if op.waiter.Load() != nil {
 		op.waiter.Store(nil)
 		op.ch.Store(nil)
 	}
-	s := e.slots.get(op)
-	s.Reset(kind, comm, int32(peer), int32(tag))
-	op.slot, op.serial = s, s.Serial
-	op.load(s)
 	if e.Trace {
-		op.trace()
+		op.started = &Trace{At: time.Now(), Stack: make([]uintptr, 16)}
+		op.started.Stack = op.started.Stack[:runtime.Callers(4, op.started.Stack)]
 	}
+}
+
+// Clear lets go of the buffers of an operation that is done, before it is kept
+// for reuse.
+func (op *Op) Clear() {
+	op.Buf = mem.Buffer{}
+	clear(op.rest)
+}
+
+// Finished tells whether the i-th operation of a set in flight is complete.
+func (op *Op) Finished(i int) bool {
+	p := op.at(i)
+	return op.Done() || p.slot.Finished(p.serial)
+}
+
+// fill makes a slot carry an operation.
+func (op *Op) fill(p *part, s *cmpi.Op) {
+	s.Reset(p.Kind, p.Comm, int32(p.Peer), int32(p.Tag))
+	p.slot, p.serial = s, s.Serial
+	op.load(p)
 }
 
 // load gives the slot the buffer: a copy if it is short, its address otherwise.
-func (op *Op) load(s *cmpi.Op) {
-	n := op.buf.Len()
-	s.Len = int64(n)
-	if n <= cmpi.ScratchSize && op.buf.Kind() != mem.Device {
+func (op *Op) load(p *part) {
+	s := p.slot
+	s.Len = int64(p.Buf.Len())
+	if p.short() {
 		s.Flags |= cmpi.InScratch
-		if op.Kind == cmpi.Send || op.Kind == cmpi.Ssend {
-			copy(s.Scratch[:], op.buf.Bytes())
+		if p.sends() {
+			copy(s.Scratch[:], p.Buf.Bytes())
 		}
 		return
 	}
-	op.buf.Pin(&op.pin)
+	p.Buf.Pin(&op.pin)
 	op.pinned = true
-	s.Addr = uint64(op.buf.Addr())
+	s.Addr = uint64(p.Buf.Addr())
 }
 
-func (op *Op) trace() {
-	op.started = &Trace{At: time.Now(), Stack: make([]uintptr, 16)}
-	op.started.Stack = op.started.Stack[:runtime.Callers(3, op.started.Stack)]
-}
-
-// finish takes the result out of a slot that is done and wakes who waits for
-// it; it returns whether somebody did. The caller holds the lead.
-func (op *Op) finish(s *cmpi.Op) (woke bool) {
-	if s.Flags&cmpi.InScratch != 0 && (s.Kind == cmpi.Recv || s.Kind == cmpi.Imrecv) && s.RC == 0 {
-		copy(op.buf.Bytes(), s.Scratch[:min(s.Count, s.Len)])
+// finish takes the results out of the slots and wakes who waits; it returns
+// whether somebody did. The caller holds the lead.
+func (op *Op) finish() (woke bool) {
+	e, s := op.engine, op.slot
+	reserved := s.Kind == cmpi.Mprobe && s.Flags&cmpi.Reserved != 0 && s.Found != 0
+	op.take()
+	if !reserved {
+		*e.slots.owner(s) = nil
+		e.slots.give(s)
 	}
-	op.Result = Result{
-		Source:    int(s.Source),
-		RecvTag:   int(s.RecvTag),
-		Count:     int(s.Count),
-		Handle:    s.Handle,
-		Code:      int(s.RC),
-		Found:     s.Found != 0,
-		Cancelled: s.Cancelled != 0,
-		Truncated: s.Truncated != 0,
+	for i := range op.rest {
+		p := &op.rest[i]
+		p.take()
+		e.slots.give(p.slot)
 	}
 	if op.pinned {
 		op.pin.Unpin()
 		op.pinned = false
-	}
-	if s.Kind != cmpi.Mprobe || s.Flags&cmpi.Reserved == 0 || s.Found == 0 {
-		op.engine.slots.put(s)
 	}
 	waiter := op.waiter.Swap(&complete)
 	if op.ch.Load() != nil {
@@ -160,22 +226,55 @@ func (op *Op) finish(s *cmpi.Op) (woke bool) {
 	return waiter != nil && waiter.notify() || woke
 }
 
-// Again readies the slot of a reserved match (Engine.Match) for what follows
-// it: cmpi.Imrecv into buf, or cmpi.Unmatch.
-func (op *Op) Again(kind uint8, buf mem.Buffer) {
-	op.buf, op.Kind = buf, kind
-	op.waiter.Store(nil)
-	op.slot.Again(kind)
-	op.load(op.slot)
+// take reads the outcome.
+func (p *part) take() {
+	s := p.slot
+	p.Result = result(s)
+	if s.Flags&cmpi.InScratch != 0 && !p.sends() {
+		received(s, p.Buf.Bytes())
+	}
+}
+
+func result(s *cmpi.Op) Result {
+	return Result{
+		Count:     s.Count,
+		Handle:    s.Handle,
+		Source:    s.Source,
+		RecvTag:   s.RecvTag,
+		Code:      s.RC,
+		Found:     s.Found != 0,
+		Cancelled: s.Cancelled != 0,
+		Truncated: s.Truncated != 0,
+	}
+}
+
+// received copies a short message out of the scratch.
+func received(s *cmpi.Op, buf []byte) {
+	if s.RC == 0 && s.Count > 0 {
+		copy(buf, s.Scratch[:min(s.Count, s.Len)])
+	}
 }
 
 // Reserve makes a cmpi.Mprobe keep its place among the receives until Again.
 func (op *Op) Reserve() { op.slot.Flags |= cmpi.Reserved }
 
-// Matched makes a cmpi.Imrecv receive a message that Improbe or Mprobe matched.
-func (op *Op) Matched(message uint64, count int) {
-	op.slot.Handle, op.slot.Count = message, int64(count)
+// Again readies the slot of a reserved match for what follows it: cmpi.Imrecv
+// into buf, or cmpi.Unmatch.
+func (op *Op) Again(kind uint8, buf mem.Buffer) {
+	op.Buf, op.Kind = buf, kind
+	op.waiter.Store(nil)
+	op.slot.Again(kind)
+	op.load(&op.part)
 }
 
-// Cancels makes a cmpi.Cancel name the operation that it cancels.
-func (op *Op) Cancels(other *Op) { op.slot.Target(other.slot, other.serial) }
+// Matched makes a cmpi.Imrecv receive a message that Improbe or Mprobe matched.
+func (op *Op) Matched(message uint64, count int64) {
+	op.slot.Handle, op.slot.Count = message, count
+}
+
+// Cancels makes a cmpi.Cancel name the operation that it cancels: the i-th of
+// another set.
+func (op *Op) Cancels(other *Op, i int) {
+	p := other.at(i)
+	op.slot.Target(p.slot, p.serial)
+}

@@ -29,9 +29,9 @@ func (w *Waiter) notify() bool {
 // target of a single operation that nobody has registered for: see cmpi.Op.Reset.
 func (op *Op) target() uint32 { return op.slot.Index + 1 }
 
-// Do starts an operation that Init has made ready and waits for it. An error is
-// the context's: the operation is then still in flight.
-func (e *Engine) Do(ctx context.Context, op *Op) error {
+// Run starts an operation or a set that is ready and waits for it. An error is
+// the context's: it is then still in flight.
+func (e *Engine) Run(ctx context.Context, op *Op) error {
 	first, target := op.slot, op.target()
 	if e.tryLead() {
 		if e.lead(ctx, first, target, 1, op) {
@@ -70,6 +70,7 @@ func (e *Engine) Wait(ctx context.Context, op *Op) error {
 		<-w.ch
 		return nil
 	}
+	Cnt[3]++
 	if ctx.Done() == nil {
 		<-w.ch
 		return nil
@@ -101,12 +102,13 @@ func (e *Engine) lead(ctx context.Context, chain *cmpi.Op, target uint32, want i
 }
 
 func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waited, woken int) bool {
+	Cnt[0]++
 	defer e.release()
 	var since time.Time
 	asked := false
 	for {
-		if woken > 0 {
-			runtime.Gosched() // they push what they do next; the next poll starts all of it
+		if woken > 0 || e.c.Tired() {
+			runtime.Gosched() // what those woken do next is pushed, and started by the next poll
 		}
 		woken = e.reap(e.c.Poll(nil, target, want, e.Spins))
 		if what.Done() {
@@ -127,8 +129,10 @@ func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waite
 			since = time.Now()
 		case time.Since(since) < e.LeadTime:
 		case e.c.Handover.Load() == 2:
+			Cnt[1]++
 			return false
 		case e.c.Handover.CompareAndSwap(0, 1):
+			Cnt[2]++
 			asked = true
 			e.wakeDriver()
 		}
@@ -156,7 +160,7 @@ func (e *Engine) WaitFor(ctx context.Context, want, n int, at func(int) *Op) err
 		op := at(i)
 		switch {
 		case op.waiter.CompareAndSwap(nil, w):
-			op.slot.Waiter.Store(w.id)
+			op.slot.Waiter = w.id // a hint: by now the slot may be another's
 			registered++
 		case op.Done():
 			want--
@@ -229,3 +233,5 @@ func (s *sharedOps) stop() int {
 	s.watching.Wait()
 	return int(s.done.Load())
 }
+
+var Cnt [8]int
