@@ -109,9 +109,9 @@ find_launcher() {
 set_env() { env_set+=("$1=$2"); }
 
 # library FAMILY prints the value of MPI4GO_MPI for the ranks: the family, or the
-# path of a library when the caller's MPI4GO_MPI already is one.
+# caller's MPI4GO_MPI when that names a library file (with a slash or a dot).
 library() {
-	if [[ ${MPI4GO_MPI-} == */* ]]; then echo "$MPI4GO_MPI"; else echo "$1"; fi
+	if [[ ${MPI4GO_MPI-} == *[/.]* ]]; then echo "$MPI4GO_MPI"; else echo "$1"; fi
 }
 
 # ucx_error_signals prints what UCX_ERROR_SIGNALS shall be: the caller's value if

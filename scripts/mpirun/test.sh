@@ -78,6 +78,9 @@ new_marker() {
 	marker="3600.$$$marker_count"
 }
 
+# sweep kills what a failed test has left.
+sweep() { running "$marker" | xargs -r kill -KILL; }
+
 # interrupt NAME SIGNAL CODE LAUNCHER... signals the launcher script alone, once its
 # ranks run, and expects the exit code, in time, with no process left over.
 interrupt() {
@@ -88,20 +91,24 @@ interrupt() {
 	pid=$!
 	if ! wait_until has_ranks 1 "$marker"; then
 		fail "$name" "the job did not start" "$(<"$tmp/out")"
-		kill -KILL "$pid"
+		sweep
 		return
 	fi
 	sleep 0.3
 	SECONDS=0
 	kill -s "$signal" "$pid"
-	wait_until gone "$pid" || { fail "$name" "the script still runs after $patience s"; kill -KILL "$pid"; return; }
+	if ! wait_until gone "$pid"; then
+		fail "$name" "the script still runs after $patience s" "$(<"$tmp/out")"
+		sweep
+		return
+	fi
 	{ wait "$pid"; } 2>/dev/null || got=$?
 	expect "$name" "$want" "$got" "$(<"$tmp/out")"
 	if has_none "$marker"; then
 		pass
 	else
-		fail "$name" "processes are left: $(running "$marker" | xargs ps -o pid,args -p)"
-		running "$marker" | xargs kill -KILL
+		fail "$name" "processes are left: $(running "$marker" | xargs)"
+		sweep
 	fi
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
@@ -128,7 +135,7 @@ ctrl_c() {
 		pass
 	else
 		fail "$name" "processes are left"
-		running "$marker" | xargs kill -KILL
+		sweep
 	fi
 }
 
@@ -174,6 +181,10 @@ common() {
 	expect "$name keeps UCX_ERROR_SIGNALS" "$family:SIGBUS" "$out" "$err"
 	run env MPI4GO_MPI=/opt/x/libmpi.so "$@" --quiet -n 1 sh -c "$get"
 	expect "$name keeps a path in MPI4GO_MPI" "/opt/x/libmpi.so:" "$out" "$err"
+	run env MPI4GO_MPI=libmpi.so.99 "$@" --quiet -n 1 sh -c "$get"
+	expect "$name keeps a file name in MPI4GO_MPI" "libmpi.so.99:" "$out" "$err"
+	run env MPI4GO_MPI=other "$@" --quiet -n 1 sh -c "$get"
+	expect "$name replaces a family in MPI4GO_MPI" "$family:" "$out" "$err"
 	out=$(echo "from a pipe" | timeout -k 5 $patience "$@" --quiet -n 1 cat 2>&1)
 	expect "$name input" "from a pipe" "$out"
 
@@ -292,7 +303,7 @@ if wait_until gone "$pid"; then
 else
 	fail "a second interrupt" "the script still runs"
 fi
-running "$marker" | xargs -r kill -KILL
+sweep
 
 # Which launcher is found: by its --version, not by its name.
 stand_in "$tmp/other/mpirun" <<<$'#!/bin/sh\necho "Some MPI 1.0"'

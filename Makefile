@@ -1,0 +1,73 @@
+# "make" or "make help" lists the targets.
+#   ARGS="..."   passes arguments to pingpong, bench or the tests
+#   MPI4GO_TEST_MPIS, MPI4GO_TEST_RANKS   choose what the tests run under
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+# Recipes run one after the other: two test runs at once would share the cores.
+.NOTPARALLEL:
+
+GO ?= go
+GOTOOL := $(GO) tool -modfile=tools/go.mod
+ARGS ?=
+SCRIPTS := scripts/setup .ci/run $(addprefix scripts/mpirun/,common.sh openmpi openmpi-ucx mpich mvapich2-gdr slurm.sbatch test.sh)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: ## install what the tests and linters need: both MPIs, their headers, shellcheck
+	@scripts/setup ci
+
+.PHONY: build
+build: ## build everything, and the programs into bin/; needs no MPI
+	$(GO) build ./...
+	$(GO) build -o bin/ ./cmd/...
+
+.PHONY: pingpong
+pingpong: ## install Open MPI if need be, then measure 2 ranks on this machine
+	@scripts/setup run
+	@mkdir -p bin
+	$(GO) build -o bin/pingpong ./cmd/pingpong
+	bin/pingpong $(ARGS)
+
+.PHONY: test
+test: ## vet, and run all tests, under each MPI that is installed
+	@scripts/setup test
+	$(GO) vet ./...
+	$(GO) test -count=1 -timeout 20m $(ARGS) ./...
+
+.PHONY: test-unit
+test-unit: ## run only the tests that need no MPI
+	MPI4GO_TEST_MPIS=none $(GO) test -count=1 $(ARGS) ./...
+
+test-%: ## run all tests on exactly % ranks: make test-3
+	@[[ '$*' =~ ^[1-9][0-9]*$$ ]] || { echo "make test-N: N is a number of ranks, not '$*'" >&2; exit 2; }
+	@scripts/setup test
+	MPI4GO_TEST_RANKS=$* $(GO) test -count=1 -timeout 20m $(ARGS) ./...
+
+.PHONY: race
+race: ## run all tests with the race detector
+	@scripts/setup test
+	$(GO) test -race -count=1 -timeout 20m $(ARGS) ./...
+
+.PHONY: cgocheck
+cgocheck: ## run all tests with the full check of the cgo pointer rules
+	@scripts/setup test
+	GOEXPERIMENT=cgocheck2 $(GO) test -count=1 -timeout 20m $(ARGS) ./...
+
+.PHONY: lint
+lint: ## check formatting, vet, staticcheck, and the shell scripts
+	@scripts/setup ci
+	@files=$$($(GOTOOL) gofumpt -l .); [[ -z $$files ]] || { printf 'gofumpt would change:\n%s\n' "$$files"; exit 1; }
+	$(GO) vet ./...
+	$(GOTOOL) staticcheck ./...
+	shellcheck -x $(SCRIPTS)
+
+.PHONY: bench
+bench: ## measure ourselves beside other libraries
+	@scripts/setup bench
+	$(GO) run ./bench $(ARGS)
