@@ -3,8 +3,6 @@
 // blocking MPI_Send/MPI_Recv; bandwidth is a window of MPI_Isend against a
 // window of posted MPI_Irecv, then a 4-byte answer.
 
-#include <time.h>
-
 #define DO(call)                                                                                                       \
   if ((rc = mpi.call) != MPI_SUCCESS) goto out
 

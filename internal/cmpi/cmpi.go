@@ -164,7 +164,8 @@ type Engine struct {
 	stack       *atomic.Uint64
 	outstanding *atomic.Int64
 	left        *uint32
-	work        *uint64
+	coarse      *int64
+	rested      int64 // when a goroutine with the lead last yielded, in coarse milliseconds
 	napping     *atomic.Uint32
 	stop        *atomic.Uint32
 }
@@ -198,7 +199,7 @@ func (l *Library) NewEngine(quirks uint32, yield int) *Engine {
 		stack:       (*atomic.Uint64)(unsafe.Pointer(&c.stack)),
 		outstanding: (*atomic.Int64)(unsafe.Pointer(&c.outstanding)),
 		left:        (*uint32)(unsafe.Pointer(&c.left)),
-		work:        (*uint64)(unsafe.Pointer(&c.work)),
+		coarse:      (*int64)(unsafe.Pointer(&c.coarse_ms)),
 		napping:     u32(&c.napping),
 		stop:        u32(&c.stop),
 	}
@@ -218,19 +219,17 @@ func (e *Engine) Leave() bool {
 	return outstanding
 }
 
-// Tired tells, once, that the goroutines with the lead have polled for some
-// milliseconds since the last time, and that one of them should yield. The
-// caller holds the lead.
+// Tired tells, once, that some milliseconds have passed since the goroutine with
+// the lead last yielded, and that it should. The caller holds the lead.
 //
 // The Go runtime takes the P from a goroutine that is found in C and has not
 // been rescheduled for 10 ms, and its monitor then wakes every 20 us for a
 // while, which costs a sixth of the time where timers are slow.
 func (e *Engine) Tired() bool {
-	const milliseconds = 30000 // in passes of a poll, of some 50 to 150 ns
-	if *e.work < milliseconds {
+	if *e.coarse-e.rested < 4 {
 		return false
 	}
-	*e.work = 0
+	e.rested = *e.coarse
 	return true
 }
 

@@ -106,7 +106,7 @@ typedef struct m4g_engine {
   _Alignas(64) _Atomic uint64_t stack; // submitted operations, last in first
   _Alignas(64) _Atomic uint32_t lead;  // enum m4g_lead
   _Atomic uint32_t preempt;            // a poster asks the driver to step back
-  _Atomic uint32_t handover;           // 1: a waiter asks the driver to take over, 2: it is there
+  _Atomic uint32_t handover;           // a waiter has parked: the driver is to poll at once
   _Atomic uint32_t bell;               // futex: ends the driver's nap
   _Atomic uint32_t napping;            // the driver sleeps on the bell: enum m4g_nap_kind
   _Atomic uint32_t stop;               // the driver is to return
@@ -131,7 +131,7 @@ typedef struct m4g_engine {
   uint32_t yield;  // polls between two sched_yield, 0 never
   int64_t large;   // transfers above 64 KiB outstanding
   uint64_t started, completed;
-  uint64_t work; // an estimate of the time spent polling: see Engine.Tired in Go
+  int64_t coarse_ms; // the time, now and then
 } m4g_engine;
 
 // What the driver does while nobody else polls: spin, then nap, longer and longer.

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // ---- entry points ----
 
@@ -513,7 +514,6 @@ static void start(m4g_engine *e, m4g_op *o) {
   e->started++;
   atomic_store_explicit(&e->outstanding, e->outstanding + 1, memory_order_relaxed);
   if (o->len > LARGE) e->large++;
-  e->work += 2 + (uint64_t)o->len / 2048;
   if (o->state == M4G_TAKEN) {
     remove_waiting(e, o);
     e->ntaken--;
@@ -643,19 +643,20 @@ static uint64_t poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t wan
     start(e, chain);
     chain = after;
   }
-  uint32_t i = 0;
-  for (; i < spins; i++) {
+  for (uint32_t i = 0; i < spins; i++) {
     if ((want != 0 && e->got >= want) || e->others > 0) break;
     if (e->nwaiting > 0) serve(e);
     test(e, i & 1);
     drain(e);
     if (flags & M4G_POLL_DRIVER && atomic_load_explicit(&e->preempt, memory_order_relaxed)) break;
-    if ((e->yield != 0 && i % e->yield == e->yield - 1) ||
-        (i % 16 == 15 && atomic_load_explicit(&e->handover, memory_order_relaxed) == 1))
-      sched_yield();
+    if (e->yield != 0 && i % e->yield == e->yield - 1) sched_yield();
   }
-  e->work += i + 1;
   atomic_store_explicit(&e->epoch, e->epoch + 1, memory_order_relaxed);
+  if (e->epoch % 16 == 0) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    e->coarse_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000;
+  }
   uint64_t first = (uint64_t)(uintptr_t)e->done.first;
   e->done = (m4g_list){NULL, NULL};
   return first;

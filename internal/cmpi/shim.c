@@ -70,63 +70,52 @@ static int take(m4g_engine *e) {
   return atomic_compare_exchange_strong(&e->lead, &free_lead, M4G_DRIVER);
 }
 
-// take_over waits for the lead that a waiter offers.
-static int take_over(m4g_engine *e) {
-  atomic_store(&e->handover, 2);
-  for (int i = 0; i < 10000; i++) {
-    if (take(e)) {
-      atomic_store(&e->handover, 0);
-      return 1;
-    }
-    if (i > 100) sched_yield();
-  }
-  atomic_store(&e->handover, 0);
-  return 0;
+static int64_t nap_length(const m4g_patience *p, int64_t idle) {
+  return idle < p->hot_for_ns ? p->hot_ns : idle < p->warm_for_ns ? p->warm_ns : p->cold_ns;
 }
 
 int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
-  enum { SPINS = 32 };
+  enum { SPINS = 8 };
   int64_t event = now_ns(); // when something last completed or somebody else led
   uint64_t completed = e->completed, epoch = atomic_load(&e->epoch);
+  int urgent = atomic_exchange(&e->handover, 0); // nobody else polls
+  *done = 0;
   for (;;) {
-    if (atomic_load(&e->stop)) return M4G_IDLE_DRIVER;
-    int64_t now = now_ns();
-    uint64_t seen = atomic_load(&e->epoch);
-    if (seen != epoch) { // others poll: stay out of their way, but close
-      epoch = seen;
-      event = now;
-      if (!atomic_load(&e->handover)) {
-        if (atomic_load(&e->left) == 0) return M4G_IDLE_DRIVER;
-        m4g_nap(e, p->hot_ns);
-        if (atomic_load(&e->epoch) != epoch) continue;
+    if (!urgent) { // whoever was woken last leads as a rule: see whether it does
+      m4g_nap(e, nap_length(p, now_ns() - event));
+      urgent = atomic_exchange(&e->handover, 0);
+      uint64_t seen = atomic_load(&e->epoch);
+      if (seen != epoch) {
+        epoch = seen;
+        event = now_ns();
+        if (!urgent && atomic_load(&e->left) == 0) return M4G_IDLE_DRIVER;
+        if (!urgent) continue;
       }
     }
-    int led = atomic_load(&e->handover) != 0 ? take_over(e) : take(e);
-    if (!led) {
-      m4g_nap(e, p->hot_ns);
-      continue;
-    }
+    if (atomic_load(&e->stop)) return M4G_IDLE_DRIVER;
+    int spin = urgent;
+    urgent = 0;
+    if (!take(e)) continue;
     for (;;) {
       *done = m4g_poll(e, NULL, 0, 0, SPINS, M4G_POLL_DRIVER);
       epoch = atomic_load(&e->epoch);
-      if (*done != 0 || e->outstanding == 0) return M4G_LEADING_DRIVER;
-      now = now_ns();
+      if (*done != 0 || atomic_load(&e->outstanding) == 0) return M4G_LEADING_DRIVER;
+      int64_t now = now_ns();
       if (e->completed != completed) {
         completed = e->completed;
         event = now;
       }
-      // A transfer moves only while it is polled: wait longer before the first nap.
-      if (atomic_load(&e->preempt) || now - event >= (e->large > 0 ? p->hot_for_ns : p->spin_ns)) break;
+      // A transfer moves only while it is polled: do not nap as soon.
+      int64_t patience = e->large > 0 ? p->hot_for_ns : spin ? p->spin_ns : 0;
+      if (atomic_load(&e->preempt) || now - event >= patience) break;
+      if (now - event >= p->spin_ns) sched_yield();
     }
     atomic_store(&e->lead, M4G_FREE_LEAD);
-    if (atomic_load(&e->stack) != 0) continue; // somebody found the lead taken just now
-    if (atomic_load(&e->preempt)) { // the poster may take it now
+    urgent = atomic_load(&e->stack) != 0; // somebody found the lead taken just now
+    if (atomic_load(&e->preempt)) {
       for (int i = 0; i < 100 && atomic_load(&e->preempt); i++) sched_yield();
-      m4g_nap(e, p->hot_ns);
-      continue;
+      if (atomic_exchange(&e->preempt, 0)) urgent = 1; // whoever wanted the lead has gone
     }
-    int64_t idle = now - event;
-    m4g_nap(e, idle < p->hot_for_ns ? p->hot_ns : idle < p->warm_for_ns ? p->warm_ns : p->cold_ns);
   }
 }
 

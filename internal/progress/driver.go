@@ -33,7 +33,7 @@ func (e *Engine) park() {
 	if e.Funnel {
 		idle = !e.Busy()
 	}
-	if !idle || e.c.Submitted() || e.c.Handover.Load() == 1 || e.stopping.Load() || len(e.calls) > 0 {
+	if !idle || e.c.Submitted() || e.c.Handover.Load() != 0 || e.stopping.Load() || len(e.calls) > 0 {
 		if e.parked.CompareAndSwap(true, false) {
 			return
 		}
@@ -49,7 +49,7 @@ func (e *Engine) wakeDriver() {
 		}
 		return
 	}
-	e.c.Ring(e.Funnel || e.c.Handover.Load() == 1 || e.stopping.Load())
+	e.c.Ring(e.Funnel || e.c.Handover.Load() != 0 || e.stopping.Load())
 }
 
 // RunFunnel is the driver for an MPI that may be called by one thread only.

@@ -73,7 +73,8 @@ func (e *Engine) preemptDriver() bool {
 	if e.Funnel {
 		return false
 	}
-	for i := range 64 {
+	const tries = 200 // of a few nanoseconds; the driver answers within a poll
+	for i := range tries + 8 {
 		switch e.c.Lead.Load() {
 		case cmpi.LeadFree:
 			if e.c.Lead.CompareAndSwap(cmpi.LeadFree, cmpi.LeadWaiter) {
@@ -82,13 +83,14 @@ func (e *Engine) preemptDriver() bool {
 			}
 		case cmpi.LeadDriver:
 			e.c.Preempt.Store(1)
-			if i >= 32 {
+			if i >= tries {
 				runtime.Gosched()
 			}
 		default:
 			return false
 		}
 	}
+	e.c.Preempt.Store(0) // it may share our core: let it go on
 	return false
 }
 

@@ -183,20 +183,41 @@ func (op *Op) fill(p *part, s *cmpi.Op) {
 	op.load(p)
 }
 
-// load gives the slot the buffer: a copy if it is short, its address otherwise.
-func (op *Op) load(p *part) {
-	s := p.slot
-	s.Len = int64(p.Buf.Len())
-	if p.short() {
-		s.Flags |= cmpi.InScratch
-		if p.sends() {
-			copy(s.Scratch[:], p.Buf.Bytes())
-		}
-		return
+// attach takes over a slot that carries an operation already.
+func (op *Op) attach(e *Engine, spec *Spec, s *cmpi.Op) {
+	op.reset(e, *spec)
+	op.slot, op.serial = s, s.Serial
+	if s.Flags&cmpi.InScratch == 0 {
+		op.keep(&op.part)
 	}
+	*e.slots.owner(s) = op
+}
+
+// load gives the slot of a part its buffer.
+func (op *Op) load(p *part) {
+	p.Spec.load(p.slot)
+	if p.slot.Flags&cmpi.InScratch == 0 {
+		op.keep(p)
+	}
+}
+
+// keep pins a buffer until the operation is done.
+func (op *Op) keep(p *part) {
 	p.Buf.Pin(&op.pin)
 	op.pinned = true
-	s.Addr = uint64(p.Buf.Addr())
+}
+
+// load gives a slot the buffer: a copy if it is short, its address otherwise.
+func (spec *Spec) load(s *cmpi.Op) {
+	s.Len = int64(spec.Buf.Len())
+	if !spec.short() {
+		s.Addr = uint64(spec.Buf.Addr())
+		return
+	}
+	s.Flags |= cmpi.InScratch
+	if spec.sends() {
+		copy(s.Scratch[:], spec.Buf.Bytes())
+	}
 }
 
 // finish takes the results out of the slots and wakes who waits; it returns

@@ -70,7 +70,6 @@ func (e *Engine) Wait(ctx context.Context, op *Op) error {
 		<-w.ch
 		return nil
 	}
-	Cnt[3]++
 	if ctx.Done() == nil {
 		<-w.ch
 		return nil
@@ -102,39 +101,25 @@ func (e *Engine) lead(ctx context.Context, chain *cmpi.Op, target uint32, want i
 }
 
 func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waited, woken int) bool {
-	Cnt[0]++
 	defer e.release()
 	var since time.Time
-	asked := false
 	for {
 		if woken > 0 || e.c.Tired() {
 			runtime.Gosched() // what those woken do next is pushed, and started by the next poll
 		}
 		woken = e.reap(e.c.Poll(nil, target, want, e.Spins))
-		if what.Done() {
-			if asked {
-				e.c.Handover.CompareAndSwap(1, 0)
-			}
-			return true
-		}
-		if ctx.Done() != nil && ctx.Err() != nil {
-			return false
-		}
-		if woken > 0 {
-			since = time.Time{}
-			continue
-		}
 		switch {
+		case what.Done():
+			return true
+		case ctx.Done() != nil && ctx.Err() != nil:
+			return false
+		case woken > 0:
+			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
-		case time.Since(since) < e.LeadTime:
-		case e.c.Handover.Load() == 2:
-			Cnt[1]++
+		case time.Since(since) >= e.LeadTime:
+			e.c.Handover.Store(1)
 			return false
-		case e.c.Handover.CompareAndSwap(0, 1):
-			Cnt[2]++
-			asked = true
-			e.wakeDriver()
 		}
 	}
 }
@@ -233,5 +218,3 @@ func (s *sharedOps) stop() int {
 	s.watching.Wait()
 	return int(s.done.Load())
 }
-
-var Cnt [8]int
