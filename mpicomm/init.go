@@ -221,6 +221,7 @@ func (p *process) startEngine() {
 	p.engine = progress.New(p.lib, quirks, progress.Config{
 		Spins:       p.config.Spins,
 		LeadTime:    p.config.LeadTime,
+		Watch:       2 * time.Millisecond,
 		Yield:       yield,
 		MaxDetached: 4096,
 		Trace:       p.config.Debug,

@@ -1,62 +1,100 @@
+// Command pingpong measures mpi4go between two ranks, beside a C loop over the
+// same MPI in the same process. It follows the OSU micro-benchmarks in what is
+// measured and how it is printed.
+//
+//	pingpong                       # latency; starts its own two ranks
+//	mpirun -n 2 pingpong bandwidth --sizes 1K:4M
+//	pingpong --help
+//
+// The exit code is 0, 1 for a failure, 2 for wrong use, and 128 plus the signal
+// (130, 143) if it was interrupted.
 package main
 
 import (
-	"context"
 	"fmt"
+	"io"
 	"os"
-	"strconv"
 	"time"
 
-	"github.com/mpi4go/mpi4go/coro"
+	"github.com/alecthomas/kong"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
 	"github.com/mpi4go/mpi4go/mpicomm"
 )
 
-func main() {
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// forwarding is how long an error message may take through the launcher: what
+// is on its way when the job is aborted is lost with Hydra.
+const forwarding = 200 * time.Millisecond
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	launcher := cmpi.FindLauncher()
+	stdout, stderr := io.Writer(os.Stdout), io.Writer(os.Stderr)
+	if launcher.Variable != "" && os.Getenv(launcher.Variable) != "0" { // the help, or what is wrong with the options, once
+		stdout, stderr = io.Discard, io.Discard
+	}
+	usage := func(err error) int {
+		fmt.Fprintf(stderr, "pingpong: %v (see pingpong --help)\n", err)
+		return exitUsage
+	}
+
+	var options options
+	parser, err := newParser(&options, kong.Writers(stdout, stderr))
+	if err != nil {
+		return usage(err)
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return usage(err)
+	}
+	m := parsed.Selected().Target.Addr().Interface().(mode)
+	if launcher.Name == "" {
+		if err := enough(m, int(options.N)); err != nil {
+			return usage(fmt.Errorf("-n: %w", err))
+		}
+		return launch(options.launchFlags, args)
+	}
+
 	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		fmt.Fprintf(os.Stderr, "pingpong: rank %s: %v\n", os.Getenv(launcher.Variable), err)
+		return exitFailure
 	}
-	w := mpicomm.World()
-	info, _ := mpicomm.Info()
-	if w.Rank() == 0 {
-		fmt.Print(info)
-	}
-	n := 1
-	if len(os.Args) > 1 {
-		n, _ = strconv.Atoi(os.Args[1])
-	}
-	iters := 100000
-	if n > 10000 {
-		iters = 2000
-	}
-	a, b := make([]byte, n), make([]byte, n)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	for rep := 0; rep < 5; rep++ {
-		t0 := time.Now()
-		for i := 0; i < iters; i++ {
-			var err error
-			if w.Rank() == 0 {
-				err = coro.Send(ctx, w, a, 1, 5)
-				if err == nil {
-					_, err = coro.Recv(ctx, w, b, 1, 5)
-				}
-			} else {
-				_, err = coro.Recv(ctx, w, b, 0, 5)
-				if err == nil {
-					err = coro.Send(ctx, w, a, 0, 5)
-				}
-			}
-			if err != nil {
-				panic(err)
-			}
+	rank := mpicomm.World().Rank()
+	fail := func(err error) { fmt.Fprintf(os.Stderr, "pingpong: rank %d: %v\n", rank, err) }
+	if err := enough(m, mpicomm.World().Size()); err != nil {
+		if rank == 0 {
+			fail(err)
 		}
-		if w.Rank() == 0 {
-			fmt.Printf("%d bytes %.3f us one-way\n", n, time.Since(t0).Seconds()*1e6/float64(iters)/2)
-		}
+		_ = mpicomm.Finalize() // what is wrong was said
+		return exitUsage
+	}
+	j, err := newJob(&options, parsed.Selected().Name, m)
+	if err == nil {
+		err = m.Run(j)
+	}
+	if err != nil {
+		j.report.flush()
+		fail(err)
+		time.Sleep(forwarding)
+		mpicomm.Abort(exitFailure)
 	}
 	if err := mpicomm.Finalize(); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+		fail(err)
+		return exitFailure
 	}
+	return 0
+}
+
+// enough tells whether a mode can run on so many ranks.
+func enough(m mode, ranks int) error {
+	if needed := m.ranksNeeded(); ranks < needed {
+		return fmt.Errorf("%d ranks are needed at least, and the job has %d", needed, ranks)
+	}
+	return nil
 }

@@ -159,7 +159,6 @@ type Engine struct {
 	// Into *c, for use without a call across the language boundary.
 	Lead        *atomic.Uint32
 	Preempt     *atomic.Uint32
-	Handover    *atomic.Uint32
 	Epoch       *atomic.Uint64
 	stack       *atomic.Uint64
 	outstanding *atomic.Int64
@@ -194,7 +193,6 @@ func (l *Library) NewEngine(quirks uint32, yield int) *Engine {
 		at:          C.uint64_t(uintptr(unsafe.Pointer(c))),
 		Lead:        u32(&c.lead),
 		Preempt:     u32(&c.preempt),
-		Handover:    u32(&c.handover),
 		Epoch:       (*atomic.Uint64)(unsafe.Pointer(&c.epoch)),
 		stack:       (*atomic.Uint64)(unsafe.Pointer(&c.stack)),
 		outstanding: (*atomic.Int64)(unsafe.Pointer(&c.outstanding)),
@@ -232,6 +230,10 @@ func (e *Engine) Tired() bool {
 	e.rested = *e.coarse
 	return true
 }
+
+// Abandoned tells whether the last waiter with the lead left something
+// outstanding.
+func (e *Engine) Abandoned() bool { return *e.left != 0 }
 
 // Attended tells whether somebody polls, or nothing is left to poll for.
 func (e *Engine) Attended() bool {
@@ -274,17 +276,18 @@ type Patience struct {
 	HotFor, WarmFor int64 // how long after the last event to take which
 }
 
-// Drive polls for the goroutines that wait and steps back when one of them
-// wants to lead. It returns true holding the lead, with the operations that are
-// done, or false without it when nothing seems to be outstanding.
+// Drive polls for the goroutines that wait, for as long as nobody else does. It
+// returns true holding the lead, with the operations that are done or nothing
+// outstanding, or false without it when somebody else polls.
 func (e *Engine) Drive(p *Patience) (done *Op, leads bool) {
 	var first C.uint64_t
 	leads = C.m4g_drive(e.c, (*C.m4g_patience)(unsafe.Pointer(p)), &first) == C.M4G_LEADING_DRIVER
 	return opAt(uint64(first)), leads
 }
 
-// Nap sleeps for at most ns nanoseconds, or until Ring.
-func (e *Engine) Nap(ns int64) { C.m4g_nap(e.c, C.int64_t(ns)) }
+// Nap lets the one thread that makes every call sleep for at most ns
+// nanoseconds, or until Ring.
+func (e *Engine) Nap(ns int64) { C.m4g_nap(e.c, C.int64_t(ns), 1) }
 
 // Ring ends the driver's nap, if it takes a long one, or any at all.
 func (e *Engine) Ring(anyNap bool) {

@@ -106,7 +106,6 @@ typedef struct m4g_engine {
   _Alignas(64) _Atomic uint64_t stack; // submitted operations, last in first
   _Alignas(64) _Atomic uint32_t lead;  // enum m4g_lead
   _Atomic uint32_t preempt;            // a poster asks the driver to step back
-  _Atomic uint32_t handover;           // a waiter has parked: the driver is to poll at once
   _Atomic uint32_t bell;               // futex: ends the driver's nap
   _Atomic uint32_t napping;            // the driver sleeps on the bell: enum m4g_nap_kind
   _Atomic uint32_t stop;               // the driver is to return
@@ -141,10 +140,10 @@ typedef struct m4g_patience {
   int64_t hot_for_ns, warm_for_ns;  // how long after the last event to take hot, then warm ones
 } m4g_patience;
 
-// m4g_drive polls for the goroutines that wait, stepping back whenever one of
-// them wants to lead. It returns M4G_LEADING_DRIVER holding the lead, with
-// operations done or nothing outstanding, or M4G_IDLE_DRIVER without it, when
-// nothing seems to be outstanding or e->stop is set.
+// m4g_drive polls for the goroutines that wait, for as long as nobody else
+// does. It returns M4G_LEADING_DRIVER holding the lead, with operations done or
+// nothing outstanding, or M4G_IDLE_DRIVER without it, when somebody else polls
+// or e->stop is set.
 enum { M4G_IDLE_DRIVER, M4G_LEADING_DRIVER };
 int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done);
 
@@ -214,7 +213,7 @@ m4g_op *m4g_op_slab(int n);
 
 uint64_t m4g_poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t want, uint32_t spins, uint32_t flags);
 // m4g_nap sleeps for at most ns nanoseconds, or until m4g_ring.
-void m4g_nap(m4g_engine *e, int64_t ns);
+void m4g_nap(m4g_engine *e, int64_t ns, int funnel);
 void m4g_ring(m4g_engine *e);
 // m4g_restack makes the handler of a signal run on the alternate stack, which Go requires.
 void m4g_restack(int signal);

@@ -646,7 +646,7 @@ static uint64_t poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t wan
   for (uint32_t i = 0; i < spins; i++) {
     if ((want != 0 && e->got >= want) || e->others > 0) break;
     if (e->nwaiting > 0) serve(e);
-    test(e, i & 1);
+    test(e, i % 4 == 1);
     drain(e);
     if (flags & M4G_POLL_DRIVER && atomic_load_explicit(&e->preempt, memory_order_relaxed)) break;
     if (e->yield != 0 && i % e->yield == e->yield - 1) sched_yield();

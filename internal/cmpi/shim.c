@@ -51,11 +51,14 @@ static int64_t now_ns(void) {
   return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-void m4g_nap(m4g_engine *e, int64_t ns) {
+void m4g_nap(m4g_engine *e, int64_t ns, int funnel) {
   struct timespec t = {ns / 1000000000, ns % 1000000000};
   uint32_t bell = atomic_load(&e->bell);
   atomic_store(&e->napping, ns > 500000 ? M4G_LONG_NAP : M4G_SHORT_NAP);
-  if (atomic_load(&e->handover) == 0 && atomic_load(&e->stack) == 0 && !atomic_load(&e->stop))
+  int busy = atomic_load(&e->stop) != 0;
+  // Where one thread makes every call, nobody else starts what is submitted.
+  if (funnel && atomic_load(&e->stack) != 0) busy = 1;
+  if (!busy)
     syscall(SYS_futex, &e->bell, FUTEX_WAIT_PRIVATE, bell, &t, NULL, 0);
   atomic_store(&e->napping, 0);
 }
@@ -76,29 +79,14 @@ static int64_t nap_length(const m4g_patience *p, int64_t idle) {
 
 int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
   enum { SPINS = 8 };
-  int64_t event = now_ns(); // when something last completed or somebody else led
-  uint64_t completed = e->completed, epoch = atomic_load(&e->epoch);
-  int urgent = atomic_exchange(&e->handover, 0); // nobody else polls
+  int64_t event = now_ns(); // when something last completed
+  uint64_t completed = e->completed;
+  int spin = 1;
   *done = 0;
   for (;;) {
-    if (!urgent) { // whoever was woken last leads as a rule: see whether it does
-      m4g_nap(e, nap_length(p, now_ns() - event));
-      urgent = atomic_exchange(&e->handover, 0);
-      uint64_t seen = atomic_load(&e->epoch);
-      if (seen != epoch) {
-        epoch = seen;
-        event = now_ns();
-        if (!urgent && atomic_load(&e->left) == 0) return M4G_IDLE_DRIVER;
-        if (!urgent) continue;
-      }
-    }
-    if (atomic_load(&e->stop)) return M4G_IDLE_DRIVER;
-    int spin = urgent;
-    urgent = 0;
-    if (!take(e)) continue;
+    if (atomic_load(&e->stop) || !take(e)) return M4G_IDLE_DRIVER;
     for (;;) {
       *done = m4g_poll(e, NULL, 0, 0, SPINS, M4G_POLL_DRIVER);
-      epoch = atomic_load(&e->epoch);
       if (*done != 0 || atomic_load(&e->outstanding) == 0) return M4G_LEADING_DRIVER;
       int64_t now = now_ns();
       if (e->completed != completed) {
@@ -110,12 +98,17 @@ int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
       if (atomic_load(&e->preempt) || now - event >= patience) break;
       if (now - event >= p->spin_ns) sched_yield();
     }
+    spin = 0;
+    uint64_t epoch = atomic_load(&e->epoch);
     atomic_store(&e->lead, M4G_FREE_LEAD);
-    urgent = atomic_load(&e->stack) != 0; // somebody found the lead taken just now
+    if (atomic_load(&e->stack) != 0) continue; // somebody found the lead taken just now
     if (atomic_load(&e->preempt)) {
       for (int i = 0; i < 100 && atomic_load(&e->preempt); i++) sched_yield();
-      if (atomic_exchange(&e->preempt, 0)) urgent = 1; // whoever wanted the lead has gone
+      if (!atomic_exchange(&e->preempt, 0)) return M4G_IDLE_DRIVER; // somebody else polls now
+      continue;
     }
+    m4g_nap(e, nap_length(p, now_ns() - event), 0);
+    if (atomic_load(&e->epoch) != epoch) return M4G_IDLE_DRIVER;
   }
 }
 

@@ -5,51 +5,78 @@ import (
 	"time"
 )
 
-// drive is the background driver: it polls when nobody else does.
+// drive is the background driver: it polls when nobody else does. While others
+// do it watches from a distance, because whoever was woken last leads as a rule,
+// and because a nap in C costs more than a Go timer: the runtime's monitor would
+// keep waking to take its P.
 func (e *Engine) drive() {
 	defer close(e.driverDone)
-	for !e.stopping.Load() {
-		done, leads := e.c.Drive(&e.Patience)
-		if leads {
-			if raceEnabled {
-				e.sync.Add(1)
-			}
-			woken := e.reap(done)
-			e.release()
-			if woken > 0 {
-				runtime.Gosched()
+	watch := time.NewTimer(time.Hour)
+	for urgent := false; !e.stopping.Load(); {
+		epoch := e.c.Epoch.Load()
+		if !urgent {
+			watch.Reset(e.Watch)
+			select {
+			case <-watch.C:
+			case <-e.wake:
+				urgent = true
 			}
 		}
-		e.park()
+		if !urgent && e.c.Epoch.Load() != epoch {
+			if e.c.Abandoned() {
+				continue // they leave something behind each time
+			}
+			urgent = e.park()
+			continue
+		}
+		urgent = false
+		done, leads := e.c.Drive(&e.Patience)
+		if !leads {
+			continue
+		}
+		if raceEnabled {
+			e.sync.Add(1)
+		}
+		e.reap(done)
+		owed := e.owed
+		e.owed = false
+		idle := e.c.Outstanding() == 0
+		e.release()
+		switch {
+		case owed:
+			runtime.Gosched()
+		case idle:
+			urgent = e.park()
+		}
 	}
 }
 
 // park waits until there is something to poll for and nobody who does. Whoever
 // gives the lead back then calls wakeDriver; the check in between sees what came
-// first.
-func (e *Engine) park() {
+// first. It returns true, for there is something to do at once.
+func (e *Engine) park() bool {
 	e.parked.Store(true)
 	idle := e.c.Attended()
 	if e.Funnel {
 		idle = !e.Busy()
 	}
-	if !idle || e.c.Submitted() || e.c.Handover.Load() != 0 || e.stopping.Load() || len(e.calls) > 0 {
-		if e.parked.CompareAndSwap(true, false) {
-			return
-		}
+	if idle && !e.c.Submitted() && !e.stopping.Load() && len(e.calls) == 0 {
+		<-e.wake
 	}
-	<-e.wake
+	e.parked.Store(false)
+	return true
 }
 
-// wakeDriver makes the driver look, soon, at what there is to poll.
-func (e *Engine) wakeDriver() {
-	if e.parked.Load() {
-		if e.parked.CompareAndSwap(true, false) {
-			e.wake <- struct{}{}
+// wakeDriver makes the driver poll if it is parked or takes a long nap, and if
+// urgent also if it takes a short one or just watches.
+func (e *Engine) wakeDriver(urgent bool) {
+	if e.parked.CompareAndSwap(true, false) || urgent {
+		select {
+		case e.wake <- struct{}{}:
+		default: // it has been called already
 		}
-		return
 	}
-	e.c.Ring(e.Funnel || e.c.Handover.Load() != 0 || e.stopping.Load())
+	e.c.Ring(urgent || e.Funnel)
 }
 
 // RunFunnel is the driver for an MPI that may be called by one thread only.
@@ -78,12 +105,13 @@ func (e *Engine) runFunnel() {
 			e.sync.Add(1)
 		}
 		done := e.c.Poll(nil, 0, 0, e.Spins)
-		woken := e.reap(done)
+		e.reap(done)
+		e.owed = false
 		if raceEnabled {
 			e.sync.Add(1)
 		}
 		switch {
-		case woken > 0 || done != nil:
+		case done != nil:
 			event = time.Now()
 			runtime.Gosched()
 		case !e.Busy():

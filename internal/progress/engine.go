@@ -12,6 +12,7 @@ import (
 type Config struct {
 	Spins       int           // polls in one cgo call
 	LeadTime    time.Duration // how long a waiter polls before the driver takes over
+	Watch       time.Duration // how often the driver looks whether others still poll
 	Yield       int           // polls between two sched_yield, 0 for never
 	Patience    cmpi.Patience
 	MaxDetached int64 // sends that may be queued without anybody waiting for them
@@ -33,6 +34,7 @@ type Engine struct {
 	stopping   atomic.Bool
 	closed     atomic.Bool
 
+	owed     bool         // somebody was woken and has not had its turn; under the lead
 	detached atomic.Int64 // queued sends that nobody waits for
 	// sync shows the race detector the order that the lead imposes, which it
 	// cannot see in C memory.
@@ -98,6 +100,7 @@ func (e *Engine) preemptDriver() bool {
 // meantime, and sees to it that somebody polls for what is outstanding.
 func (e *Engine) release() {
 	if e.c.Tired() {
+		e.owed = false
 		defer runtime.Gosched()
 	}
 	for {
@@ -107,7 +110,7 @@ func (e *Engine) release() {
 		outstanding := e.c.Leave()
 		if !e.c.Submitted() {
 			if outstanding {
-				e.wakeDriver()
+				e.wakeDriver(false)
 			}
 			return
 		}
@@ -154,7 +157,7 @@ func (e *Engine) push(first *cmpi.Op) {
 	e.c.Push(last, first)
 	switch {
 	case e.Funnel:
-		e.wakeDriver()
+		e.wakeDriver(true)
 	case e.c.Lead.Load() == cmpi.LeadFree && e.tryLead():
 		// The leader left before it could see the chain.
 		e.reap(e.c.Poll(nil, 0, 0, 0))
@@ -162,9 +165,9 @@ func (e *Engine) push(first *cmpi.Op) {
 	}
 }
 
-// reap hands over the operations that are done and returns how many goroutines
-// that woke. The caller holds the lead.
-func (e *Engine) reap(done *cmpi.Op) (woken int) {
+// reap hands over the operations that are done and wakes who waits for them; the
+// leader owes them a turn then. The caller holds the lead.
+func (e *Engine) reap(done *cmpi.Op) {
 	for s := done; s != nil; {
 		next := s.NextOp()
 		owner := *e.slots.owner(s)
@@ -177,11 +180,10 @@ func (e *Engine) reap(done *cmpi.Op) (woken int) {
 			*e.slots.owner(s) = nil
 			e.slots.give(s)
 		case owner.finish():
-			woken++
+			e.owed = true
 		}
 		s = next
 	}
-	return woken
 }
 
 // Exclusive runs f while nobody else calls MPI, on the one thread that may if
@@ -194,7 +196,7 @@ func (e *Engine) Exclusive(f func()) {
 	if e.Funnel {
 		gone := make(chan struct{})
 		e.calls <- func() { defer close(gone); f() }
-		e.wakeDriver()
+		e.wakeDriver(true)
 		<-gone
 		return
 	}
@@ -215,7 +217,7 @@ func (e *Engine) Exclusive(f func()) {
 func (e *Engine) Close(bound time.Duration) bool {
 	e.stopping.Store(true)
 	e.c.Stop()
-	e.wakeDriver()
+	e.wakeDriver(true)
 	select {
 	case <-e.driverDone:
 	case <-time.After(bound):

@@ -221,8 +221,8 @@ func (spec *Spec) load(s *cmpi.Op) {
 }
 
 // finish takes the results out of the slots and wakes who waits; it returns
-// whether somebody did. The caller holds the lead.
-func (op *Op) finish() (woke bool) {
+// whether that was a waiter. The caller holds the lead.
+func (op *Op) finish() bool {
 	e, s := op.engine, op.slot
 	reserved := s.Kind == cmpi.Mprobe && s.Flags&cmpi.Reserved != 0 && s.Found != 0
 	op.take()
@@ -242,9 +242,8 @@ func (op *Op) finish() (woke bool) {
 	waiter := op.waiter.Swap(&complete)
 	if op.ch.Load() != nil {
 		op.closeChan()
-		woke = true
 	}
-	return waiter != nil && waiter.notify() || woke
+	return waiter != nil && waiter.notify()
 }
 
 // take reads the outcome.

@@ -65,7 +65,7 @@ func (e *Engine) Do(ctx context.Context, spec *Spec, fresh func() *Op) (Result, 
 	s := e.slots.take()
 	s.Reset(spec.Kind, spec.Comm, int32(spec.Peer), int32(spec.Tag))
 	spec.load(s)
-	done := e.c.Poll(s, s.Index+1, 1, e.Spins)
+	done := e.c.Poll(s, s.Index+1, 1, e.spins())
 	if done == s && s.Next == 0 {
 		r := result(s)
 		if s.Flags&cmpi.InScratch != 0 && !spec.sends() {
@@ -78,12 +78,12 @@ func (e *Engine) Do(ctx context.Context, spec *Spec, fresh func() *Op) (Result, 
 	}
 	op := fresh()
 	op.attach(e, spec, s)
-	woken := e.reap(done)
+	e.reap(done)
 	if op.Done() {
 		e.release()
 		return Result{}, op, nil
 	}
-	if e.leadOn(ctx, s.Index+1, 1, op, woken) {
+	if e.leadOn(ctx, s.Index+1, 1, op) {
 		return Result{}, op, nil
 	}
 	return Result{}, op, e.Wait(ctx, op)

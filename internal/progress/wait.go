@@ -66,59 +66,85 @@ func (e *Engine) Wait(ctx context.Context, op *Op) error {
 			return ctx.Err()
 		}
 	}
-	if e.tryLead() && e.lead(ctx, nil, op.target(), 1, op) {
-		<-w.ch
-		return nil
-	}
-	if ctx.Done() == nil {
-		<-w.ch
-		return nil
-	}
-	select {
-	case <-w.ch:
-		return nil
-	case <-ctx.Done():
+	if e.tryLead() && e.lead(ctx, nil, op.target(), 1, op) || !e.sleep(ctx, w) {
+		// It is done, or the context has ended.
 		if op.waiter.CompareAndSwap(w, nil) {
 			return ctx.Err()
 		}
-		<-w.ch // it completed just now
-		return nil
+		<-w.ch
+	}
+	return nil
+}
+
+// sleep parks until the waiter is notified or the context ends, which returns
+// false.
+func (e *Engine) sleep(ctx context.Context, w *Waiter) bool {
+	if ctx.Done() == nil {
+		<-w.ch
+		return true
+	}
+	select {
+	case <-w.ch:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
 // waited is what a leader polls for.
 type waited interface{ Done() bool }
 
-// lead polls until what is done, or the driver has taken over, or the context
+// spins is how long to poll in one go: briefly while somebody that was woken has
+// not had its turn, because what it does next is worth more.
+func (e *Engine) spins() int {
+	if e.owed {
+		return min(4, e.Spins)
+	}
+	return e.Spins
+}
+
+// yield lets those run that were woken. What they do next is pushed, because
+// the caller keeps the lead, and is started by its next poll.
+func (e *Engine) yield() {
+	e.owed = false
+	runtime.Gosched()
+}
+
+// lead polls until what is done, or the driver has to take over, or the context
 // ends, and gives the lead back. It returns whether what is done.
 func (e *Engine) lead(ctx context.Context, chain *cmpi.Op, target uint32, want int, what *Op) bool {
-	woken := e.reap(e.c.Poll(chain, target, want, e.Spins))
+	e.reap(e.c.Poll(chain, target, want, e.spins()))
 	if what.Done() {
 		e.release()
 		return true
 	}
-	return e.leadOn(ctx, target, want, what, woken)
+	return e.leadOn(ctx, target, want, what)
 }
 
-func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waited, woken int) bool {
-	defer e.release()
+func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waited) bool {
+	tired := false
+	defer func() {
+		e.release()
+		if tired {
+			e.wakeDriver(true)
+		}
+	}()
 	var since time.Time
 	for {
-		if woken > 0 || e.c.Tired() {
-			runtime.Gosched() // what those woken do next is pushed, and started by the next poll
+		if e.owed || e.c.Tired() {
+			since = time.Time{}
+			e.yield()
 		}
-		woken = e.reap(e.c.Poll(nil, target, want, e.Spins))
+		e.reap(e.c.Poll(nil, target, want, e.spins()))
 		switch {
 		case what.Done():
 			return true
 		case ctx.Done() != nil && ctx.Err() != nil:
 			return false
-		case woken > 0:
-			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) >= e.LeadTime:
-			e.c.Handover.Store(1)
+			tired = true
 			return false
 		}
 	}
@@ -158,16 +184,10 @@ func (e *Engine) WaitFor(ctx context.Context, want, n int, at func(int) *Op) err
 	if left := w.need.Add(int32(want) - guard); left > 0 {
 		token = true
 		switch {
-		case e.tryLead() && e.leadOn(ctx, w.id, int(left), w, 0):
+		case e.tryLead() && e.leadOn(ctx, w.id, int(left), w):
 			<-w.ch
-		case ctx.Done() == nil:
-			<-w.ch
-		default:
-			select {
-			case <-w.ch:
-			case <-ctx.Done():
-				token, err = false, ctx.Err()
-			}
+		case !e.sleep(ctx, w):
+			token, err = false, ctx.Err()
 		}
 	}
 	for i := range n {

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
+)
+
+type latencyCmd struct {
+	pairFlags
+	roundFlags
+	sizeFlags `set:"sizes=0:4M"`
+	compareFlags
+	plotFlag
+}
+
+// latencyRow is one message length. Times are one-way.
+type latencyRow struct {
+	Size int `json:"size"`
+	timing
+	MinUs  float64 `json:"min_us"`
+	P50Us  float64 `json:"p50_us"`
+	P99Us  float64 `json:"p99_us"`
+	MaxUs  float64 `json:"max_us"`
+	Ratio  float64 `json:"ratio,omitempty"`
+	MBPerS float64 `json:"mb_per_s"`
+}
+
+func (r latencyRow) columns() []column {
+	return []column{
+		{"size", "%d", r.Size},
+		{"us", "%.2f", r.Us},
+		{"min", "%.2f", r.MinUs},
+		{"p50", "%.2f", r.P50Us},
+		{"p99", "%.2f", r.P99Us},
+		{"max", "%.2f", r.MaxUs},
+		optional("C_us", "%.2f", r.CUs),
+		optional("ratio", "%.2f", r.Ratio),
+		{"MB/s", "%.2f", r.MBPerS},
+	}
+}
+
+func (r latencyRow) bench() []benchLine {
+	return r.timing.bench(fmt.Sprintf("size=%d", r.Size), float64(r.Size), "MB/s")
+}
+
+func (r latencyRow) point() (float64, float64, float64) { return float64(r.Size), r.Us, r.CUs }
+
+// Run measures the one-way time of a message.
+func (c *latencyCmd) Run(j *job) error {
+	return j.between(c.pairFlags, func(p *pair) error {
+		notes := append(latencyNotes(c.sizeFlags), turnsNote(c.Rounds))
+		p.report.begin(len(c.Sizes)*int(c.Rounds)*3, notes...)
+		p.report.plot(c.Plot, "one-way latency (us)")
+		contents := c.pattern()
+		for _, size := range c.Sizes {
+			l := newLatency(p, size, c.roundFlags, latencyIterations(size), contents)
+			us, err := p.rounds(c.Rounds, l.passes(c.NoC)...)
+			if err != nil {
+				return err
+			}
+			p.report.row(l.row(us))
+		}
+		return nil
+	})
+}
+
+func latencyNotes(f sizeFlags) []string {
+	notes := []string{
+		"one-way time = round trip / 2; us = mean of a round; MB = 10^6 bytes",
+		"min, p50, p99, max: of single round trips / 2, timed in passes of their own (the clock costs them some 40 ns)",
+		"C: blocking MPI_Send and MPI_Recv in a loop, the same MPI in the same process; ratio = us / C_us, below 1 we are faster",
+	}
+	if f.Validated {
+		notes = append(notes, "validated: every message of ours; us is then the mean of single round trips, each after a barrier")
+	}
+	return notes
+}
+
+// latencyIterations is fewer for large messages.
+func latencyIterations(size int) int { return min(10000, max(100, 10000*8192/max(size, 1))) }
+
+// latency measures one message length.
+type latency struct {
+	exchange
+	pair               *pair
+	iterations, warmup int
+	trips              *hdrhistogram.Histogram // of round trips, in nanoseconds
+}
+
+func newLatency(p *pair, size int, f roundFlags, iterations int, contents *pattern) *latency {
+	l := &latency{
+		exchange: exchange{
+			ctx: p.ctx, world: p.world, peer: p.peer, tag: tagData, starts: p.first,
+			send: newBuffer(size), recv: newBuffer(size), pattern: contents,
+		},
+		pair:  p,
+		trips: hdrhistogram.New(1, longestTrip, 3),
+	}
+	l.iterations, l.warmup = f.iterations(iterations)
+	return l
+}
+
+const longestTrip = int64(time.Minute)
+
+// passes are ours, C's, and the one for the percentiles. If messages are
+// validated, the last does for the first too.
+func (l *latency) passes(noC bool) []pass {
+	passes := []pass{l.block, l.c, l.single}
+	if l.pattern != nil {
+		passes[0], passes[2] = l.single, nil
+	}
+	if noC || len(l.send) > math.MaxInt32 { // the C loop has a count of int
+		passes[1] = nil
+	}
+	return passes
+}
+
+// block times all round trips as one.
+func (l *latency) block() (float64, error) {
+	if err := l.run(l.warmup); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	err := l.run(l.iterations)
+	return usPer(time.Since(start), 2*l.iterations), err
+}
+
+// single times every round trip by itself, without the validation.
+func (l *latency) single() (float64, error) {
+	var sum time.Duration
+	for i := -l.warmup; i < l.iterations; i++ {
+		l.fill()
+		if l.pattern != nil {
+			if err := l.pair.barrier(); err != nil {
+				return 0, err
+			}
+		}
+		start := time.Now()
+		if err := l.turn(); err != nil {
+			return 0, err
+		}
+		trip := time.Since(start)
+		if err := l.verify(); err != nil {
+			return 0, err
+		}
+		if i >= 0 {
+			sum += trip
+			_ = l.trips.RecordValue(min(trip.Nanoseconds(), longestTrip)) // never out of range
+		}
+	}
+	return usPer(sum, 2*l.iterations), nil
+}
+
+// c times the C loop.
+func (l *latency) c() (float64, error) {
+	took, err := l.pair.cLoop(cmpi.BenchLatency, l.iterations, l.warmup, 1, l.send, l.recv)
+	return usPer(took, 2*l.iterations), err
+}
+
+// row makes a row of what the passes have measured.
+func (l *latency) row(us [][]float64) latencyRow {
+	oneWay := func(trip int64) float64 { return float64(trip) / 2e3 }
+	r := latencyRow{
+		Size:   len(l.send),
+		timing: newTiming(l.iterations, us[0], us[1]),
+		MinUs:  oneWay(l.trips.Min()),
+		P50Us:  oneWay(l.trips.ValueAtQuantile(50)),
+		P99Us:  oneWay(l.trips.ValueAtQuantile(99)),
+		MaxUs:  oneWay(l.trips.Max()),
+	}
+	r.Ratio = r.ratio()
+	r.MBPerS = float64(r.Size) / r.Us
+	return r
+}

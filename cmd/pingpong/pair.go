@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/mpi4go/mpi4go/coro"
+	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/mpicomm"
+)
+
+// pair is one of the two ranks between which something is measured.
+type pair struct {
+	ctx    context.Context
+	world  *mpicomm.Comm
+	lib    *cmpi.Library
+	tagUB  int
+	peer   int
+	first  bool    // this rank starts, and prints
+	report *report // of the first, else nil
+}
+
+// barrier returns when both ranks have called it. Afterwards nothing of either
+// is on its way, so C code may take over MPI.
+func (p *pair) barrier() error {
+	_, err := coro.Sendrecv(p.ctx, p.world, []byte{0}, p.peer, tagBarrier, make([]byte, 1), p.peer, tagBarrier)
+	return err
+}
+
+// rounds measures by the passes in turn, see [alternate].
+func (p *pair) rounds(n positive, passes ...pass) ([][]float64, error) {
+	return alternate(int(n), p.barrier, p.report.tick, passes...)
+}
+
+// fromSecond brings numbers of the second rank to the first.
+func (p *pair) fromSecond(numbers []float64) ([]float64, error) {
+	if p.first {
+		numbers, _, err := coro.RecvAlloc[float64](p.ctx, p.world, p.peer, tagResult)
+		return numbers, err
+	}
+	return numbers, coro.Send(p.ctx, p.world, numbers, p.peer, tagResult)
+}
+
+// decide returns on both ranks what the first one says.
+func (p *pair) decide(yes bool) (bool, error) {
+	word := []byte{0}
+	if !p.first {
+		_, err := coro.Recv(p.ctx, p.world, word, p.peer, tagResult)
+		return word[0] != 0, err
+	}
+	if yes {
+		word[0] = 1
+	}
+	return yes, coro.Send(p.ctx, p.world, word, p.peer, tagResult)
+}
+
+// cLoop returns the time that a C loop takes, after another for warm-up.
+func (p *pair) cLoop(mode cmpi.BenchMode, iterations, warmup, window int, send, recv []byte) (time.Duration, error) {
+	loop := cmpi.Bench{Mode: mode, Peer: p.peer, Sender: p.first, Window: window, Send: send, Recv: recv}
+	var seconds float64
+	var err error
+	exclusive := mpicomm.Exclusive(func() {
+		for _, loop.Iterations = range []int{warmup, iterations} {
+			if seconds, err = loop.Run(p.lib); err != nil {
+				return
+			}
+		}
+	})
+	if exclusive != nil {
+		err = exclusive
+	}
+	return time.Duration(seconds * 1e9), err
+}
