@@ -20,6 +20,7 @@ type Comm struct {
 	tagUB      int
 	name       string
 	sends      *progress.Op // the owner of sends that nobody waits for
+	sent       *Request     // what Isend returns for them
 
 	failed     atomic.Bool // whether async holds something
 	asyncMutex sync.Mutex
@@ -29,6 +30,8 @@ type Comm struct {
 func (p *process) newComm(handle uint64, rank, size int, name string) *Comm {
 	c := &Comm{p: p, handle: handle, rank: rank, size: size, tagUB: p.start.TagUB, name: name}
 	c.sends = progress.Detach(c.sendFailed)
+	c.sent = &Request{comm: c}
+	c.sent.op.Complete(c.op(cmpi.Send, mem.Buffer{}, none, none).Spec)
 	comms.Lock()
 	defer comms.Unlock()
 	comms.all = append(comms.all, c)

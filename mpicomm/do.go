@@ -85,11 +85,22 @@ func DoAll(ctx context.Context, statuses []Status, ops ...Op) ([]Status, error) 
 	if err := ctx.Err(); err != nil {
 		return statuses, fmt.Errorf("%s: %w", kindNames[ops[0].Kind], err)
 	}
-	r := requests.Get().(*Request)
+	first := len(statuses)
+	var failed error
+	waited, err := p.engine.DoSet(ctx, len(ops), func(i int) *progress.Spec { return &ops[i].Spec }, func(i int, res progress.Result) {
+		status, oerr := outcome(ops[i].comm, &ops[i].Spec, &res)
+		statuses = append(statuses, status)
+		if oerr != nil && failed == nil {
+			failed = fmt.Errorf("operation %d of %d: %w", i, len(ops), oerr)
+		}
+	}, freshOp)
+	if waited == nil {
+		return statuses, failed
+	}
+	r := requestOf(waited)
 	r.comm = ops[0].comm
-	r.initSet(p, ops)
-	if p.engine.Run(ctx, &r.op) != nil && !r.settle() {
-		return statuses, r.inFlight(ctx)
+	if err != nil && !r.settle() {
+		return statuses[:first], r.inFlight(ctx)
 	}
 	for i := range r.op.N() {
 		spec, res := r.op.At(i)

@@ -403,6 +403,6 @@ func (p *process) cancel(op *progress.Op) {
 		c := new(progress.Op)
 		c.Init(p.engine, p.private.op(cmpi.Cancel, mem.Buffer{}, none, none).Spec)
 		c.Cancels(op, i)
-		p.engine.Start(c)
+		p.engine.Begin(c)
 	}
 }

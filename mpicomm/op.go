@@ -120,9 +120,12 @@ func post(op Op) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	if op.Kind == cmpi.Send && p.engine.SendShort(op.comm.sends, &op.Spec) {
+		return op.comm.sent, nil
+	}
 	r := &Request{comm: op.comm}
-	r.op.Init(p.engine, op.Spec)
-	r.start(p)
+	p.engine.Start(&r.op, &op.Spec)
+	r.watch()
 	return r, nil
 }
 
@@ -140,7 +143,8 @@ func Post(ops ...Op) (*Request, error) {
 	}
 	r := &Request{comm: ops[0].comm}
 	r.initSet(p, ops)
-	r.start(p)
+	p.engine.Begin(&r.op)
+	r.watch()
 	return r, nil
 }
 

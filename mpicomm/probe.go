@@ -40,7 +40,8 @@ func (m *Message) Imrecv(buf mem.Buffer) (*Request, error) {
 	r := &Request{comm: m.comm}
 	r.op.Init(p.engine, op.Spec)
 	r.op.Matched(m.handle, int64(m.status.Count))
-	r.start(p)
+	p.engine.Begin(&r.op)
+	r.watch()
 	return r, nil
 }
 

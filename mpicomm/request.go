@@ -26,15 +26,13 @@ func (r *Request) initSet(p *process, ops []Op) {
 		r.op.Init(p.engine, ops[0].Spec)
 		return
 	}
-	r.op.InitSet(p.engine, len(ops), func(i int) progress.Spec { return ops[i].Spec })
+	r.op.InitSet(p.engine, len(ops), func(i int) *progress.Spec { return &ops[i].Spec })
 }
 
-// start starts the operations, and in debug mode reports the request if it is
-// dropped before anybody asks for its outcome. The finalizer makes no call of
-// MPI.
-func (r *Request) start(p *process) {
-	p.engine.Start(&r.op)
-	if !p.config.Debug {
+// watch, in debug mode, reports the request if it is dropped before anybody asks
+// for its outcome. The finalizer makes no call of MPI.
+func (r *Request) watch() {
+	if !r.comm.p.config.Debug {
 		return
 	}
 	runtime.SetFinalizer(r, func(r *Request) {
@@ -83,6 +81,9 @@ func (r *Request) Test() (Status, bool, error) {
 // Afterwards Test returns the outcome. The channel is made on the first call.
 func (r *Request) Done() <-chan struct{} {
 	r.asked.Store(true)
+	if !r.op.Done() {
+		r.comm.p.engine.Attend()
+	}
 	return r.op.Chan()
 }
 

@@ -28,6 +28,7 @@ type latencyRow struct {
 	MaxUs  float64 `json:"max_us"`
 	Ratio  float64 `json:"ratio,omitempty"`
 	MBPerS float64 `json:"mb_per_s"`
+	Allocs float64 `json:"allocs_per_op"` // heap allocations of the whole process for each send and each receive
 }
 
 func (r latencyRow) columns() []column {
@@ -82,7 +83,7 @@ func latencyNotes(f sizeFlags) []string {
 }
 
 // latencyIterations is fewer for large messages.
-func latencyIterations(size int) int { return min(10000, max(100, 10000*8192/max(size, 1))) }
+func latencyIterations(size int) int { return min(50000, max(200, 50000*4096/max(size, 1))) }
 
 // latency measures one message length.
 type latency struct {
@@ -90,6 +91,7 @@ type latency struct {
 	pair               *pair
 	iterations, warmup int
 	trips              *hdrhistogram.Histogram // of round trips, in nanoseconds
+	allocs             []float64               // for each operation of a block
 }
 
 func newLatency(p *pair, size int, f roundFlags, iterations int, contents *pattern) *latency {
@@ -125,9 +127,12 @@ func (l *latency) block() (float64, error) {
 	if err := l.run(l.warmup); err != nil {
 		return 0, err
 	}
+	before := mallocs()
 	start := time.Now()
 	err := l.run(l.iterations)
-	return usPer(time.Since(start), 2*l.iterations), err
+	took := time.Since(start)
+	l.allocs = append(l.allocs, float64(mallocs()-before)/float64(2*l.iterations))
+	return usPer(took, 2*l.iterations), err
 }
 
 // single times every round trip by itself, without the validation.
@@ -175,5 +180,6 @@ func (l *latency) row(us [][]float64) latencyRow {
 	}
 	r.Ratio = r.ratio()
 	r.MBPerS = float64(r.Size) / r.Us
+	r.Allocs = median(l.allocs)
 	return r
 }

@@ -19,7 +19,7 @@ type streamFlags struct {
 	compareFlags
 	plotFlag
 	Window positive `json:"window" default:"64" placeholder:"N" help:"Messages in flight (${default})."`
-	Post   string   `json:"post" enum:"set,single" default:"set" placeholder:"set|single" help:"Start a window as one set with mpicomm.Post, or its messages one by one with Isend and Irecv (${default})."`
+	Post   string   `json:"post" enum:"set,single" default:"set" placeholder:"set|single" help:"Start a window as one set with mpicomm.DoAll, or its messages one by one with Isend and Irecv (${default})."`
 }
 
 type bandwidthCmd struct {
@@ -54,7 +54,7 @@ func (c *rateCmd) Run(j *job) error {
 
 func (f *streamFlags) run(j *job, mode cmpi.BenchMode, axis, form string, newRow func(*stream, timing) row) error {
 	return j.between(f.pairFlags, func(p *pair) error {
-		ours := "mpicomm.Post of Isend and Irecv"
+		ours := "mpicomm.DoAll of a set of Isend and Irecv"
 		if f.Post == "single" {
 			ours = "Isend and Irecv one by one"
 		}
@@ -163,6 +163,7 @@ type stream struct {
 	messages           []message
 	ops                []mpicomm.Op
 	requests           []*mpicomm.Request
+	statuses           []mpicomm.Status
 	pattern            *pattern
 	windows            int // that were validated
 }
@@ -178,7 +179,7 @@ func newStream(p *pair, f *streamFlags, mode cmpi.BenchMode, size int, contents 
 		pair: p, mode: mode, window: int(f.Window), single: f.Post == "single", pattern: contents,
 		send: newBuffer(size), recv: newBuffer(size),
 	}
-	s.iterations, s.warmup = f.iterations(min(500, max(4, 500*8192/max(size, 1))))
+	s.iterations, s.warmup = f.iterations(min(3000, max(8, 3000*1024/max(size, 1))))
 	for _, receives := range []bool{true, false} { // the receives first, as in the C loop
 		if mode != cmpi.BenchBibandwidth && receives == p.first {
 			continue
@@ -276,11 +277,8 @@ func (s *stream) turn() error {
 // transfer starts the messages of a window and waits for them.
 func (s *stream) transfer() error {
 	if !s.single {
-		set, err := mpicomm.Post(s.ops...)
-		if err != nil {
-			return err
-		}
-		_, err = set.Wait(s.pair.ctx)
+		var err error
+		s.statuses, err = mpicomm.DoAll(s.pair.ctx, s.statuses[:0], s.ops...)
 		return err
 	}
 	s.requests = s.requests[:0]

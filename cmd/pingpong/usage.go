@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -26,6 +27,13 @@ func statusNumber(name string) int {
 		}
 	}
 	return 0
+}
+
+// mallocs is the number of heap allocations so far.
+func mallocs() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
 }
 
 // cpuTime is the user and system time of all threads of this process.

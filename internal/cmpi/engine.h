@@ -112,7 +112,7 @@ typedef struct m4g_engine {
 
   // Written under the lead.
   _Alignas(64) const m4g_family *family;
-  _Atomic uint64_t epoch; // polls so far
+  _Atomic uint64_t epoch; // polls so far by somebody who waits
   _Atomic int64_t outstanding; // operations started and not complete
   _Atomic uint32_t left;       // whether the last waiter with the lead left any outstanding
   m4g_list done;
@@ -130,6 +130,7 @@ typedef struct m4g_engine {
   uint32_t yield;  // polls between two sched_yield, 0 never
   int64_t large;   // transfers above 64 KiB outstanding
   uint64_t started, completed;
+  uint64_t calls;    // of poll
   int64_t coarse_ms; // the time, now and then
 } m4g_engine;
 

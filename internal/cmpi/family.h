@@ -522,7 +522,7 @@ static void start(m4g_engine *e, m4g_op *o) {
   switch (o->kind) {
   case M4G_SEND:
     rc = post_send(o, &r);
-    if (rc == MPI_SUCCESS && o->flags & M4G_IN_SCRATCH) { // most of them are complete already
+    if (rc == MPI_SUCCESS && o->flags & M4G_IN_SCRATCH && o->head == 0) { // most of them are complete already
       int flag = 0;
       rc = mpi.Test(&r, &flag, MPI_STATUS_IGNORE);
       if (rc == MPI_SUCCESS && flag) {
@@ -651,8 +651,8 @@ static uint64_t poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t wan
     if (flags & M4G_POLL_DRIVER && atomic_load_explicit(&e->preempt, memory_order_relaxed)) break;
     if (e->yield != 0 && i % e->yield == e->yield - 1) sched_yield();
   }
-  atomic_store_explicit(&e->epoch, e->epoch + 1, memory_order_relaxed);
-  if (e->epoch % 16 == 0) {
+  if (spins > 1) atomic_store_explicit(&e->epoch, e->epoch + 1, memory_order_relaxed);
+  if (e->calls++ % 16 == 0) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     e->coarse_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000;

@@ -6,30 +6,28 @@ import (
 )
 
 // drive is the background driver: it polls when nobody else does. While others
-// do it watches from a distance, because whoever was woken last leads as a rule,
-// and because a nap in C costs more than a Go timer: the runtime's monitor would
-// keep waking to take its P.
+// do it watches from a distance, because whoever posted or was woken last leads
+// as a rule, and because a nap in C costs more than a Go timer: the runtime's
+// monitor would keep waking to take its P.
 func (e *Engine) drive() {
 	defer close(e.driverDone)
-	watch := time.NewTimer(time.Hour)
-	for urgent := false; !e.stopping.Load(); {
-		epoch := e.c.Epoch.Load()
-		if !urgent {
+	watch := time.NewTimer(e.Watch)
+	for !e.stopping.Load() {
+		if !e.urgent.Swap(false) {
+			epoch := e.c.Epoch.Load()
 			watch.Reset(e.Watch)
 			select {
 			case <-watch.C:
 			case <-e.wake:
-				urgent = true
+				continue
+			}
+			if e.c.Epoch.Load() != epoch { // somebody else polls
+				if !e.c.Abandoned() {
+					e.park()
+				}
+				continue
 			}
 		}
-		if !urgent && e.c.Epoch.Load() != epoch {
-			if e.c.Abandoned() {
-				continue // they leave something behind each time
-			}
-			urgent = e.park()
-			continue
-		}
-		urgent = false
 		done, leads := e.c.Drive(&e.Patience)
 		if !leads {
 			continue
@@ -46,30 +44,32 @@ func (e *Engine) drive() {
 		case owed:
 			runtime.Gosched()
 		case idle:
-			urgent = e.park()
+			e.park()
 		}
 	}
 }
 
 // park waits until there is something to poll for and nobody who does. Whoever
 // gives the lead back then calls wakeDriver; the check in between sees what came
-// first. It returns true, for there is something to do at once.
-func (e *Engine) park() bool {
+// first.
+func (e *Engine) park() {
 	e.parked.Store(true)
 	idle := e.c.Attended()
 	if e.Funnel {
 		idle = !e.Busy()
 	}
-	if idle && !e.c.Submitted() && !e.stopping.Load() && len(e.calls) == 0 {
+	if idle && !e.c.Submitted() && !e.stopping.Load() && !e.urgent.Load() && len(e.calls) == 0 {
 		<-e.wake
 	}
 	e.parked.Store(false)
-	return true
 }
 
-// wakeDriver makes the driver poll if it is parked or takes a long nap, and if
-// urgent also if it takes a short one or just watches.
+// wakeDriver makes the driver watch if it is parked, and cuts a long nap short.
+// If urgent it has to poll at once, because nobody else will.
 func (e *Engine) wakeDriver(urgent bool) {
+	if urgent {
+		e.urgent.Store(true)
+	}
 	if e.parked.CompareAndSwap(true, false) || urgent {
 		select {
 		case e.wake <- struct{}{}:

@@ -28,6 +28,7 @@ type Engine struct {
 	slots slots
 
 	parked     atomic.Bool // the driver waits for wake
+	urgent     atomic.Bool // it is to poll at once
 	wake       chan struct{}
 	driverDone chan struct{}
 	calls      chan func() // for the funnel's thread
@@ -121,8 +122,27 @@ func (e *Engine) release() {
 	}
 }
 
-// Start begins an operation or a set that is ready, and does not wait for it.
-func (e *Engine) Start(op *Op) { e.start(op.slot) }
+// Start makes an operation of spec and begins it, without waiting for it.
+func (e *Engine) Start(op *Op, spec *Spec) {
+	if e.Trace || !e.tryLead() {
+		op.Init(e, *spec)
+		e.Begin(op)
+		return
+	}
+	s := e.slots.take()
+	s.Reset(spec.Kind, spec.Comm, int32(spec.Peer), int32(spec.Tag))
+	spec.load(s)
+	op.attach(e, spec, s)
+	e.reap(e.c.Poll(s, 0, 0, 0))
+	e.release()
+}
+
+// Begin begins an operation or a set that Init or InitSet has made ready, and
+// does not wait for it.
+func (e *Engine) Begin(op *Op) { e.start(op.slot) }
+
+// Attend makes the driver poll, for somebody who waits outside the engine.
+func (e *Engine) Attend() { e.wakeDriver(true) }
 
 // Progress polls once unless somebody else does.
 func (e *Engine) Progress() {

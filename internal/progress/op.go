@@ -69,6 +69,12 @@ var complete Waiter
 // Done tells whether the operation is complete, without looking at MPI.
 func (op *Op) Done() bool { return op.waiter.Load() == &complete }
 
+// Complete makes an operation that is done without ever having been started.
+func (op *Op) Complete(spec Spec) {
+	op.Spec = spec
+	op.waiter.Store(&complete)
+}
+
 // Chan is closed when the operation is done. It is made on the first call.
 func (op *Op) Chan() <-chan struct{} {
 	if p := op.ch.Load(); p != nil {
@@ -127,27 +133,38 @@ func (op *Op) Init(e *Engine, spec Spec) {
 }
 
 // InitSet makes a set of n operations ready to be started.
-func (op *Op) InitSet(e *Engine, n int, spec func(i int) Spec) {
-	op.reset(e, spec(0))
+func (op *Op) InitSet(e *Engine, n int, spec func(i int) *Spec) {
+	op.reset(e, *spec(0))
 	op.rest = slices.Grow(op.rest, n-1)[:n-1]
-	var few [64]*cmpi.Op
-	slots := few[:min(n, len(few))]
-	if n > len(few) {
-		slots = make([]*cmpi.Op, n)
-	}
+	slots := make([]*cmpi.Op, n)
 	e.slots.get(slots)
-	head := slots[0]
-	for i, slot := range slots {
+	for i, s := range slots {
 		p := op.at(i)
 		if i > 0 {
-			p.Spec = spec(i)
-			slots[i-1].Link(slot)
+			p.Spec = *spec(i)
+			slots[i-1].Link(s)
 		}
-		op.fill(p, slot)
-		slot.Join(head, n)
+		op.fill(p, s)
+		s.Join(slots[0], n)
 	}
-	slots[n-1].Link(nil)
-	*e.slots.owner(head) = op
+	*e.slots.owner(slots[0]) = op
+}
+
+// attachSet takes over slots that carry a set already.
+func (op *Op) attachSet(e *Engine, slots []*cmpi.Op, spec func(i int) *Spec) {
+	op.reset(e, *spec(0))
+	op.rest = slices.Grow(op.rest, len(slots)-1)[:len(slots)-1]
+	for i, s := range slots {
+		p := op.at(i)
+		if i > 0 {
+			p.Spec = *spec(i)
+		}
+		p.slot, p.serial = s, s.Serial
+		if s.Flags&cmpi.InScratch == 0 {
+			op.keep(p)
+		}
+	}
+	*e.slots.owner(slots[0]) = op
 }
 
 func (op *Op) reset(e *Engine, spec Spec) {

@@ -88,3 +88,51 @@ func (e *Engine) Do(ctx context.Context, spec *Spec, fresh func() *Op) (Result, 
 	}
 	return Result{}, op, e.Wait(ctx, op)
 }
+
+// DoSet carries out n operations as one set. If all of them are complete within
+// the first poll, each has been called with the outcome of every one, in order,
+// and the Op is nil. Otherwise see Do.
+func (e *Engine) DoSet(ctx context.Context, n int, spec func(i int) *Spec, each func(i int, r Result), fresh func() *Op) (*Op, error) {
+	const few = 64
+	if n > few || e.Trace || !e.tryLead() {
+		op := fresh()
+		op.InitSet(e, n, spec)
+		return op, e.Run(ctx, op)
+	}
+	var slots [few]*cmpi.Op
+	for i := range n {
+		s, p := e.slots.take(), spec(i)
+		s.Reset(p.Kind, p.Comm, int32(p.Peer), int32(p.Tag))
+		p.load(s)
+		slots[i] = s
+		s.Join(slots[0], n)
+		if i > 0 {
+			slots[i-1].Link(s)
+		}
+	}
+	head := slots[0]
+	done := e.c.Poll(head, head.Index+1, 1, e.spins())
+	if done == head && head.Next == 0 {
+		for i, s := range slots[:n] {
+			r := result(s)
+			if p := spec(i); s.Flags&cmpi.InScratch != 0 && !p.sends() {
+				received(s, p.Buf.Bytes())
+			}
+			e.slots.give(s)
+			each(i, r)
+		}
+		e.release()
+		return nil, nil
+	}
+	op := fresh()
+	op.attachSet(e, slots[:n], spec)
+	e.reap(done)
+	if op.Done() {
+		e.release()
+		return op, nil
+	}
+	if e.leadOn(ctx, head.Index+1, 1, op) {
+		return op, nil
+	}
+	return op, e.Wait(ctx, op)
+}

@@ -1,0 +1,171 @@
+package main
+
+import "fmt"
+
+// figure is one line of the promises.
+type figure struct {
+	name    string
+	measure func(m *measurement) ([]result, error)
+}
+
+// result is one number and what it should be.
+type result struct {
+	what, value string
+	must, aim   string
+	met, aimed  bool
+	reported    bool // there is no limit
+}
+
+func (r result) verdict() string {
+	switch {
+	case r.reported:
+		return "reported"
+	case r.aimed:
+		return "aim met"
+	case r.met:
+		return "met"
+	}
+	return "MISSED"
+}
+
+// atMost is a result that should not be above its limits.
+func atMost(what string, value, must, aim float64, format string) result {
+	return result{
+		what: what, value: fmt.Sprintf(format, value), must: "<= " + fmt.Sprintf(format, must), aim: "<= " + fmt.Sprintf(format, aim),
+		met: value <= must, aimed: value <= aim,
+	}
+}
+
+// atLeast is a result that should not be below its limits.
+func atLeast(what string, value, must, aim float64, format string) result {
+	return result{
+		what: what, value: fmt.Sprintf(format, value), must: ">= " + fmt.Sprintf(format, must), aim: ">= " + fmt.Sprintf(format, aim),
+		met: value >= must, aimed: value >= aim,
+	}
+}
+
+func each(rows []row, err error, of func(row) []result) ([]result, error) {
+	var results []result
+	for _, r := range rows {
+		results = append(results, of(r)...)
+	}
+	return results, err
+}
+
+var figures = []figure{
+	{"latency, short", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("latency", "--sizes", "1,8,64,256", "--rounds", "9")
+		return each(rows, err, func(r row) []result {
+			over := 1e3 * (r.Us - r.CUs)
+			return []result{{
+				what:  fmt.Sprintf("%d B: %.3f us, C %.3f us", r.Size, r.Us, r.CUs),
+				value: fmt.Sprintf("%.2f x, %+.0f ns", r.Ratio, over),
+				must:  "<= 1.25 x or + 120 ns", aim: "<= 1.15 x or + 60 ns",
+				met: r.Ratio <= 1.25 || over <= 120, aimed: r.Ratio <= 1.15 || over <= 60,
+			}}
+		})
+	}},
+	{"latency, long", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("latency", "--sizes", "64K,256K,1M,4M", "--rounds", "9")
+		return each(rows, err, func(r row) []result {
+			return []result{atMost(fmt.Sprintf("%d B: %.1f us, C %.1f us", r.Size, r.Us, r.CUs), r.Ratio, 1.05, 1, "%.3f x")}
+		})
+	}},
+	{"allocations", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("latency", "--sizes", "1,4K,64K", "--rounds", "5", "--no-c")
+		return each(rows, err, func(r row) []result {
+			// Other goroutines of the process allocate now and then.
+			return []result{atMost(fmt.Sprintf("%d B, cancellable context, for each send or receive", r.Size), r.Allocs, 0.004, 0.004, "%.2f")}
+		})
+	}},
+	{"bandwidth, window 64", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("bandwidth", "--sizes", "64K,256K,1M,4M")
+		return each(rows, err, func(r row) []result {
+			return []result{atLeast(fmt.Sprintf("%d B: %.0f MB/s, C %.0f MB/s", r.Size, float64(r.Size)/r.Us, float64(r.Size)/r.CUs), r.Ratio, 0.95, 1, "%.2f x")}
+		})
+	}},
+	{"message rate, window 64", func(m *measurement) ([]result, error) {
+		var results []result
+		for _, form := range []struct {
+			post      string
+			must, aim float64
+		}{{"set", 0.8, 0.95}, {"single", 0.5, 0.7}} {
+			rows, err := m.rows("rate", "--sizes", "1", "--rounds", "9", "--post", form.post)
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range rows {
+				results = append(results, atLeast(fmt.Sprintf("1 B, posted as %s: %.2f M/s, C %.2f M/s", form.post, 1/r.Us, 1/r.CUs), r.Ratio, form.must, form.aim, "%.2f x"))
+			}
+		}
+		return results, nil
+	}},
+	{"many goroutines", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("coroutines", "-g", "64,1000")
+		return each(rows, err, func(r row) []result {
+			must, aim := 1.5, 3.0
+			if r.Goroutines == 1000 {
+				must, aim = 0.5, 1.5
+			}
+			return []result{atLeast(fmt.Sprintf("%d pairs, 1 B, all messages", r.Goroutines), r.MessagesPerS/1e6, must, aim, "%.2f M/s")}
+		})
+	}},
+	{"waiting goroutines", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("waiters")
+		return each(rows, err, func(r row) []result {
+			if r.Order != "posting" {
+				return []result{{what: fmt.Sprintf("%d, order %s", r.Goroutines, r.Order), value: fmt.Sprintf("%.2f us", r.Us), must: "-", aim: "-", reported: true}}
+			}
+			return []result{
+				atMost(fmt.Sprintf("%d, order %s", r.Goroutines, r.Order), r.Us, 4, 1, "%.2f us"),
+				atMost("OS threads", float64(r.Threads), float64(r.GOMAXPROCS+12), float64(r.GOMAXPROCS+12), "%.0f"),
+				atMost("RSS for each", r.RSS/1024, 6, 6, "%.2f KiB"),
+			}
+		})
+	}},
+	{"idle with a receive posted", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("idle")
+		return each(rows, err, func(r row) []result {
+			what, cpu, wake := "within 100 ms after traffic", 5.0, 1000.0
+			if r.State == "idle" {
+				what, cpu, wake = "after 5 s", 1.5, 10000
+			}
+			return []result{
+				atMost("CPU "+what, r.CPUPercent, cpu, cpu, "%.2f %%"),
+				atMost("wake-up p50 "+what, r.WakeupP50Us, wake, wake, "%.0f us"),
+			}
+		})
+	}},
+	{"beside a busy goroutine", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("busy", "--rounds", "9")
+		if err != nil || len(rows) != 2 {
+			return nil, err
+		}
+		free, busy := rows[0], rows[1]
+		return []result{
+			atMost(fmt.Sprintf("p50 %.2f us over idle %.2f us", busy.P50Us, free.P50Us), busy.P50Us/free.P50Us, 1.2, 1.2, "%.2f x"),
+			atMost(fmt.Sprintf("mean %.2f us over C's %.2f us", busy.Us, busy.CUs), busy.Ratio, 1.2, 1.2, "%.2f x"),
+		}, nil
+	}},
+	{"8 ranks, all pairs", func(m *measurement) ([]result, error) {
+		two, err := m.rows("-n", "2", "allpairs")
+		if err != nil {
+			return nil, err
+		}
+		eight, err := m.rows("-n", "8", "allpairs")
+		if err != nil || len(two) == 0 || len(eight) == 0 {
+			return nil, err
+		}
+		return []result{atMost(fmt.Sprintf("%.2f us a message over %.2f us on 2 ranks", eight[0].Us, two[0].Us), eight[0].Us/two[0].Us, 50, 50, "%.1f x")}, nil
+	}},
+	{"MPI4Dask's coroutine", func(m *measurement) ([]result, error) {
+		theirs, err := asyncio(m.mpi)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := m.rows("latency", "--sizes", "1", "--rounds", "5")
+		return each(rows, err, func(r row) []result {
+			return []result{atLeast(fmt.Sprintf("mpi4py and asyncio %.2f us over ours %.3f us, 1 B", theirs, r.Us), theirs/r.Us, 6, 8, "%.1f x")}
+		})
+	}},
+}

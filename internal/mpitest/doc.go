@@ -1,0 +1,29 @@
+// Package mpitest runs the tests of this module under mpirun. Only tests import
+// it.
+//
+// A package whose tests need ranks has
+//
+//	func TestMain(m *testing.M) { mpitest.Main(m) }
+//
+// When no launcher started the test binary, Main runs it again under each MPI
+// that is installed and on several numbers of ranks, with the same flags; then
+// it runs the tests once more by itself, for those that need no ranks. The other
+// way is to start the ranks by hand:
+//
+//	go test -count=1 -exec "mpirun -n 2" ./mpicomm
+//
+// A test that needs ranks begins with [Comm], [Pair] or [NeedRanks]; every rank
+// runs the same tests in the same order, so no test may call t.Parallel. A test
+// that starts jobs of its own, or needs no MPI at all, begins with [Alone].
+//
+// These environment variables choose what happens:
+//
+//	MPI4GO_TEST_MPIS     the configurations, such as openmpi,mpich; none for none;
+//	                     the default is all: openmpi, mpich, openmpi-ucx, openmpi-funneled
+//	MPI4GO_TEST_RANKS    a number of ranks, for all configurations
+//	MPI4GO_TEST_TIMEOUT  how long one launch may take, by default 4m
+//	MPI4GO_TEST_DEADLINE how long one test may wait, by default 1m
+//	MPI4GO_TEST_REQUIRE  configurations that must be there, such as openmpi,mpich
+//	MPI4GO_TEST_REQUIRE_HEADERS  1: the tests that compile C need an mpicc
+//	MPI4GO_TEST_LARGE    1: also messages over 2 GiB, which need 10 GiB of memory
+package mpitest

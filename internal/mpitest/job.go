@@ -1,0 +1,122 @@
+package mpitest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
+)
+
+// Job is a job that a test starts, for what cannot be done in the job that the
+// tests themselves run in.
+type Job struct {
+	MPI     string        // whose launcher: "openmpi" or "mpich"; "" starts one process without any
+	Ranks   int           // that run Program; 1 if it is 0
+	Program string        // a function named with [Program]
+	Args    []string      // or arguments for the test binary, which then runs tests
+	Peer    []string      // a command that is one more rank, the last
+	Env     []string      // more environment variables
+	Timeout time.Duration // 0 for a minute
+}
+
+// Result is what a [Job] left.
+type Result struct {
+	Code     int    // the exit code of the launcher, or of the process; -1 for a signal
+	Output   string // of the launcher and of all ranks
+	TimedOut bool   // and was killed
+}
+
+// Run starts the job and waits for its end.
+func (j Job) Run(t testing.TB) Result {
+	t.Helper()
+	var argv, env []string
+	ranks := max(j.Ranks, 1)
+	if j.MPI != "" {
+		c := configuration{name: j.MPI, family: j.MPI}
+		argv, env = c.launch(ranks+min(len(j.Peer), 1)), c.environment()
+		argv = append(argv, "-n", strconv.Itoa(ranks))
+	}
+	argv = append(argv, os.Args[0])
+	argv = append(argv, j.Args...)
+	if len(j.Peer) > 0 {
+		argv = append(append(argv, ":", "-n", "1"), j.Peer...)
+	}
+	env = append(env, j.Env...)
+	if j.Program != "" {
+		env = append(env, envProgram+"="+j.Program)
+	}
+	var output strings.Builder
+	p := &processes{
+		argv: argv, env: env, ranks: ranks, timeout: j.Timeout,
+		line: func(_ int, line string) { fmt.Fprintln(&output, line) },
+	}
+	if p.timeout == 0 {
+		p.timeout = time.Minute
+	}
+	if err := p.run(context.Background()); err != nil && !p.timedOut {
+		t.Fatal(err)
+	}
+	r := Result{Code: p.code, Output: output.String(), TimedOut: p.timedOut}
+	t.Logf("%s: exit code %d, timed out: %v\n%s", strings.Join(argv, " "), r.Code, r.TimedOut, r.Output)
+	return r
+}
+
+// runProgram runs a function in the place of the tests. A process that no
+// launcher started keeps its output.
+func (p *plan) runProgram(name string) {
+	c, err := connect(rankNumber())
+	if err == nil {
+		f := p.programs[name]
+		if f == nil {
+			err = fmt.Errorf("mpitest: TestMain names no program %q", name)
+		} else {
+			err = f()
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		c.exit(1)
+	}
+	c.exit(0)
+}
+
+// EachMPI runs a test for each MPI that is installed and chosen. It is skipped
+// if there is none, and in a rank.
+func EachMPI(t *testing.T, f func(t *testing.T, mpi string)) {
+	t.Helper()
+	Alone(t)
+	chosen, _, err := choose()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := false
+	for _, mpi := range []string{"openmpi", "mpich"} {
+		if slices.ContainsFunc(chosen, func(c configuration) bool { return c.name == mpi }) {
+			done = true
+			t.Run(mpi, func(t *testing.T) { f(t, mpi) })
+		}
+	}
+	if !done {
+		t.Skip("needs an MPI: none is installed, or chosen")
+	}
+}
+
+// BothMPIs is EachMPI for a test that needs Open MPI and MPICH at once.
+func BothMPIs(t *testing.T) {
+	t.Helper()
+	Alone(t)
+	for _, name := range []string{"openmpi", "mpich"} {
+		if launcher(name) == "" || slices.Equal(list("MPI4GO_TEST_MPIS"), []string{"none"}) {
+			t.Skip("needs Open MPI and MPICH")
+		}
+	}
+}
+
+// Launched tells whether a launcher started this process.
+func Launched() bool { return cmpi.FindLauncher().Name != "" }

@@ -1,0 +1,150 @@
+package mpitest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// configuration is one way to start the ranks.
+type configuration struct {
+	name   string
+	family string
+	args   []string // for the launcher
+	env    []string
+	ranks  []int
+	plugin string // of Open MPI, without which it does not work
+}
+
+var configurations = []configuration{
+	{name: "openmpi", family: "openmpi", ranks: []int{1, 2, 3, 4}},
+	{name: "mpich", family: "mpich", ranks: []int{1, 2, 3, 4}},
+	{
+		name: "openmpi-ucx", family: "openmpi", ranks: []int{2}, plugin: "pml:ucx",
+		args: []string{"--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"},
+	},
+	{name: "openmpi-funneled", family: "openmpi", ranks: []int{2}, env: []string{"MPI4GO_THREAD_LEVEL=funneled"}},
+}
+
+// families are the MPIs: the names under which their launchers are installed,
+// and a word that the version of their mpirun contains.
+var families = map[string]struct {
+	launchers []string
+	word      string
+}{
+	"openmpi": {[]string{"mpirun.openmpi", "mpirun"}, "open-mpi.org"},
+	"mpich":   {[]string{"mpirun.mpich", "mpiexec.hydra", "mpirun"}, "HYDRA"},
+}
+
+// launcher is the path of a family's mpirun, or "".
+func launcher(family string) string {
+	for _, name := range families[family].launchers {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if name != "mpirun" {
+			return path
+		}
+		if text, _ := exec.Command(path, "--version").CombinedOutput(); strings.Contains(string(text), families[family].word) {
+			return path
+		}
+	}
+	return ""
+}
+
+// missing says why a configuration cannot be used here, or "".
+func (c *configuration) missing() string {
+	path := launcher(c.family)
+	if path == "" {
+		return "not installed: none of " + strings.Join(families[c.family].launchers, ", ") + " is its launcher"
+	}
+	if c.plugin == "" {
+		return ""
+	}
+	for _, name := range []string{"ompi_info", "ompi_info.openmpi"} {
+		if text, err := exec.Command(filepath.Join(filepath.Dir(path), name), "--parsable").Output(); err == nil {
+			if !strings.Contains(string(text), "mca:"+c.plugin+":") {
+				return "this Open MPI has no " + c.plugin
+			}
+			return ""
+		}
+	}
+	return "" // it does not say
+}
+
+// list splits the value of an environment variable at its commas.
+func list(variable string) []string {
+	return strings.FieldsFunc(os.Getenv(variable), func(c rune) bool { return c == ',' || c == ' ' })
+}
+
+// choose returns the configurations to test, from the environment and from what
+// is installed. Notes say what is left out.
+func choose() (chosen []configuration, notes []string, err error) {
+	wanted := list("MPI4GO_TEST_MPIS")
+	if slices.Equal(wanted, []string{"none"}) {
+		wanted = nil
+		notes = append(notes, "MPI4GO_TEST_MPIS=none: tests that need ranks are skipped")
+	} else if len(wanted) == 0 {
+		for _, c := range configurations {
+			wanted = append(wanted, c.name)
+		}
+	}
+	required := list("MPI4GO_TEST_REQUIRE")
+	for _, name := range append(slices.Clone(wanted), required...) {
+		if !slices.ContainsFunc(configurations, func(c configuration) bool { return c.name == name }) {
+			return nil, nil, fmt.Errorf("no configuration %q: want openmpi, mpich, openmpi-ucx, openmpi-funneled or none", name)
+		}
+	}
+	ranks := 0
+	if text := os.Getenv("MPI4GO_TEST_RANKS"); text != "" {
+		if ranks, err = strconv.Atoi(text); err != nil || ranks < 1 {
+			return nil, nil, fmt.Errorf("MPI4GO_TEST_RANKS=%q: want a number of ranks", text)
+		}
+	}
+	for _, c := range configurations {
+		why := ""
+		if slices.Contains(wanted, c.name) || slices.Contains(required, c.name) {
+			why = c.missing()
+		}
+		switch {
+		case why != "" && slices.Contains(required, c.name):
+			return nil, nil, fmt.Errorf("%s is required (MPI4GO_TEST_REQUIRE) and %s", c.name, why)
+		case !slices.Contains(wanted, c.name):
+		case why != "":
+			notes = append(notes, fmt.Sprintf("%s is skipped: %s", c.name, why))
+		default:
+			if ranks != 0 {
+				c.ranks = []int{ranks}
+			}
+			chosen = append(chosen, c)
+		}
+	}
+	if len(chosen) == 0 && len(wanted) > 0 {
+		notes = append(notes, "no MPI: tests that need ranks are skipped (Debian, Ubuntu: apt-get install openmpi-bin mpich)")
+	}
+	return chosen, notes, nil
+}
+
+// launch is the beginning of the command line that starts a number of ranks.
+func (c *configuration) launch(ranks int) []string {
+	args := append([]string{launcher(c.family)}, c.args...)
+	if c.family == "openmpi" && ranks > runtime.NumCPU() {
+		args = append(args, "--oversubscribe")
+	}
+	return args
+}
+
+// environment is what the launcher needs besides the environment of the process.
+func (c *configuration) environment() []string {
+	env := slices.Clone(c.env)
+	if c.family == "openmpi" && os.Geteuid() == 0 {
+		env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	}
+	return env
+}
