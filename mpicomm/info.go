@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
@@ -67,6 +68,29 @@ func (p *process) newInfo(settings []Setting, procs string, launcher cmpi.Launch
 		info.Quirks = append(info.Quirks, q.Text)
 	}
 	return info
+}
+
+// onlineCores is the number of cores of the host, of which a launcher may have
+// given this process fewer (runtime.NumCPU).
+func onlineCores() int {
+	list, err := os.ReadFile("/sys/devices/system/cpu/online") // such as 0-3,8
+	if err != nil {
+		return runtime.NumCPU()
+	}
+	n := 0
+	for part := range strings.SplitSeq(strings.TrimSpace(string(list)), ",") {
+		first, last, found := strings.Cut(part, "-")
+		if !found {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil {
+			return runtime.NumCPU()
+		}
+		n += to - from + 1
+	}
+	return n
 }
 
 // binding names the cores that the process may use.

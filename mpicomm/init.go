@@ -210,12 +210,9 @@ func (p *process) startEngine() {
 	for _, q := range p.lib.Quirks() {
 		quirks |= q.Bit
 	}
-	// With more runnable threads than cores a poll must let the others run.
+	// With more ranks than cores a poll must let the others run.
 	yield := 0
-	switch cores := runtime.NumCPU(); {
-	case cores == 1:
-		yield = 64
-	case p.start.LocalSize > cores:
+	if p.start.LocalSize > onlineCores() {
 		yield = 8
 	}
 	p.engine = progress.New(p.lib, quirks, progress.Config{

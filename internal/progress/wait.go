@@ -129,10 +129,15 @@ func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waite
 			e.wakeDriver(true)
 		}
 	}()
-	var since time.Time
+	// Only the time spent polling counts, not that in which the system let
+	// somebody else have the core.
+	const chunk = 50 * time.Microsecond // more than a poll takes
+	led, last := time.Duration(0), time.Now()
 	for {
+		if e.owed {
+			led = 0
+		}
 		if e.owed || e.c.Tired() {
-			since = time.Time{}
 			e.yield()
 		}
 		e.reap(e.c.Poll(nil, target, want, e.spins()))
@@ -141,9 +146,11 @@ func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waite
 			return true
 		case ctx.Done() != nil && ctx.Err() != nil:
 			return false
-		case since.IsZero():
-			since = time.Now()
-		case time.Since(since) >= e.LeadTime:
+		}
+		now := time.Now()
+		led += min(now.Sub(last), chunk)
+		last = now
+		if led >= e.LeadTime {
 			tired = true
 			return false
 		}
