@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func parse(t *testing.T, args ...string) (*options, mode, error) {
+	t.Helper()
+	var o options
+	parser, err := newParser(&o)
+	require.NoError(t, err)
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &o, parsed.Selected().Target.Addr().Interface().(mode), nil
+}
+
+func TestDefaults(t *testing.T) {
+	o, m, err := parse(t)
+	require.NoError(t, err)
+	latency := m.(*latencyCmd)
+	require.True(t, latency.Ctx)
+	require.Equal(t, positive(5), latency.Rounds)
+	require.Equal(t, rankPair{0, 1}, latency.Ranks)
+	require.Equal(t, 0, latency.Sizes[0])
+	require.Equal(t, 4<<20, latency.Sizes.max())
+	require.Equal(t, positive(2), o.N)
+	require.Equal(t, "text", o.Format)
+
+	_, m, err = parse(t, "rate")
+	require.NoError(t, err)
+	require.Equal(t, 64<<10, m.(*rateCmd).Sizes.max(), "each mode has sizes of its own")
+	require.Equal(t, positive(64), m.(*rateCmd).Window)
+	require.Equal(t, "set", m.(*rateCmd).Post)
+
+	_, m, err = parse(t, "waiters")
+	require.NoError(t, err)
+	require.Equal(t, positive(20000), m.(*waitersCmd).Goroutines)
+}
+
+func TestOptions(t *testing.T) {
+	o, m, err := parse(t, "bandwidth", "--sizes", "8,1K", "--no-ctx", "--no-c", "--ranks=3,1", "--post", "single",
+		"--window", "4", "--warmup", "0", "--iters", "7", "--format", "json", "--launcher-args", "--bind-to core", "-n", "4")
+	require.NoError(t, err)
+	c := m.(*bandwidthCmd)
+	require.Equal(t, sizes{8, 1024}, c.Sizes)
+	require.False(t, c.Ctx)
+	require.True(t, c.NoC)
+	require.Equal(t, 4, c.ranksNeeded())
+	require.Equal(t, "--bind-to core", o.LauncherArgs)
+	timed, warmup := c.iterations(100)
+	require.Equal(t, [2]int{7, 0}, [2]int{timed, warmup})
+
+	encoded, err := json.Marshal(m)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"ctx":false,"ranks":[3,1],"rounds":5,"iterations":7,"warmup":0,"sizes":[8,1024],
+		"validate":false,"no_c":true,"window":4,"post":"single"}`, string(encoded))
+}
+
+func TestWrongOptions(t *testing.T) {
+	for _, args := range [][]string{
+		{"--bogus"},
+		{"nonsense"},
+		{"--sizes", "big"},
+		{"--ranks", "1"},
+		{"--ranks", "1,1"},
+		{"--ranks", "-1,0"},
+		{"--rounds", "0"},
+		{"--iters", "-3"},
+		{"-n", "0"},
+		{"--plot", "x.pdf"},
+		{"--format", "xml"},
+		{"--mpi", "lam"},
+		{"bandwidth", "--window", "0"},
+		{"rate", "--rounds", "0"},
+		{"rate", "--post", "none"},
+		{"idle", "--window", "3"}, // belongs to another mode
+		{"idle", "--samples", "0"},
+		{"waiters", "-g", "0"},
+		{"coroutines", "-g", "0"},
+	} {
+		_, _, err := parse(t, args...)
+		require.Error(t, err, args)
+	}
+}
