@@ -164,6 +164,7 @@ type Engine struct {
 	outstanding *atomic.Int64
 	left        *uint32
 	coarse      *int64
+	large       *int64
 	rested      int64 // when a goroutine with the lead last yielded, in coarse milliseconds
 	napping     *atomic.Uint32
 	stop        *atomic.Uint32
@@ -197,6 +198,7 @@ func (l *Library) NewEngine(quirks uint32, yield int) *Engine {
 		stack:       (*atomic.Uint64)(unsafe.Pointer(&c.stack)),
 		outstanding: (*atomic.Int64)(unsafe.Pointer(&c.outstanding)),
 		left:        (*uint32)(unsafe.Pointer(&c.left)),
+		large:       (*int64)(unsafe.Pointer(&c.large)),
 		coarse:      (*int64)(unsafe.Pointer(&c.coarse_ms)),
 		napping:     u32(&c.napping),
 		stop:        u32(&c.stop),
@@ -240,6 +242,10 @@ func (e *Engine) Attended() bool {
 	lead := e.Lead.Load()
 	return lead == LeadWaiter || lead == LeadFree && e.outstanding.Load() == 0
 }
+
+// Transferring tells whether a transfer above 64 KiB is in flight, or may be. The
+// caller holds the lead.
+func (e *Engine) Transferring() bool { return *e.large > 0 }
 
 // Counters are the operations started and completed so far. Call it with the lead.
 func (e *Engine) Counters() (started, completed uint64) {

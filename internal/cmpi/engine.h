@@ -131,6 +131,7 @@ typedef struct m4g_engine {
   int64_t large;   // transfers above 64 KiB outstanding
   uint64_t started, completed;
   uint64_t calls;    // of poll
+  uint64_t passes;   // of all calls
   int64_t coarse_ms; // the time, now and then
 } m4g_engine;
 

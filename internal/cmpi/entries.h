@@ -41,11 +41,12 @@ ENTRY(int, Iprobe, (int source, int tag, MPI_Comm comm, int *flag, MPI_Status *s
 ENTRY(int, Improbe, (int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status))
 ENTRY(int, Imrecv, (void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request))
 ENTRY(int, Test, (MPI_Request * request, int *flag, MPI_Status *status))
+ENTRY(int, Request_get_status, (MPI_Request request, int *flag, MPI_Status *status))
+ENTRY(int, Testall, (int count, MPI_Request requests[], int *flag, MPI_Status statuses[]))
 ENTRY(int, Testsome,
       (int incount, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[]))
 ENTRY(int, Cancel, (MPI_Request * request))
 ENTRY(int, Test_cancelled, (const MPI_Status *status, int *flag))
-ENTRY(int, Get_elements_x, (const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count))
 ENTRY(int, Type_contiguous, (int count, MPI_Datatype oldtype, MPI_Datatype *newtype))
 ENTRY(int, Type_create_struct,
       (int count, const int blocklengths[], const MPI_Aint displacements[], const MPI_Datatype types[],

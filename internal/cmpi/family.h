@@ -92,7 +92,7 @@ static void remove_waiting(m4g_engine *e, m4g_op *o) {
 
 // ---- completion ----
 
-enum { LARGE = 64 * 1024 };
+enum { LARGE = 32 * 1024 };
 
 // done hands a finished operation to the Go side.
 static void done(m4g_engine *e, m4g_op *o) {
@@ -114,16 +114,10 @@ static void fail(m4g_engine *e, m4g_op *o, int rc) {
   done(e, o);
 }
 
-static int64_t elements(const MPI_Status *status) {
-  MPI_Count n = 0;
-  if (mpi.Get_elements_x(status, MPI_BYTE, &n) != MPI_SUCCESS || n < 0) return 0;
-  return n;
-}
-
 static void set_status(m4g_op *o, const MPI_Status *status) {
   o->source = from_rank(status->MPI_SOURCE);
   o->recvtag = from_tag(status->MPI_TAG);
-  o->count = elements(status);
+  o->count = status_bytes(status);
 }
 
 // complete takes the outcome of a posted operation from MPI.
@@ -402,7 +396,7 @@ static int look(m4g_engine *e, m4g_op *o) {
     }
     if (!flag) return 0;
     int source = from_rank(status.MPI_SOURCE), tag = from_tag(status.MPI_TAG);
-    int64_t count = elements(&status);
+    int64_t count = status_bytes(&status);
     m4g_op *t = taker(e, o->comm, source, tag);
     if (!probe) {
       m4g_op *to = t != NULL ? t : o;
@@ -430,13 +424,15 @@ static void serve(m4g_engine *e) {
   if (e->rotate >= e->nwaiting) e->rotate = 0;
   int64_t skip = e->nwaiting <= PASS ? 0 : e->rotate, looked = 0;
   m4g_op *o = e->waiting.first;
+  const m4g_op *in_vain = NULL; // the last one that MPI had no message for
   for (int64_t i = 0; o != NULL && looked < PASS; i++) {
     m4g_op *after = link(o);
     if (i >= skip) {
       looked++;
-      if (o->state == M4G_WAITING && !(e->ntaken > 0 && behind(e, o, 1))) {
+      int again = in_vain != NULL && o->comm == in_vain->comm && o->peer == in_vain->peer && o->tag == in_vain->tag;
+      if (o->state == M4G_WAITING && !again && !(e->ntaken > 0 && behind(e, o, 1))) {
         int64_t n = e->nwaiting;
-        look(e, o);
+        in_vain = look(e, o) ? NULL : o;
         if (e->nwaiting < n && after != NULL && after->state != M4G_WAITING && after->state != M4G_TAKEN)
           break; // the list changed under us: the rest is for the next pass
       }
@@ -609,11 +605,50 @@ static void test_window(m4g_engine *e, int64_t from, int64_t n) {
   }
 }
 
+// test_set completes the set whose requests are the oldest, if all of them are
+// complete: one call instead of one for each. It returns 1 if it did, and -1
+// if one has failed, which shows when they are tested one by one.
+static int test_set(m4g_engine *e, int64_t n) {
+  MPI_Status statuses[WINDOW];
+  int64_t at = e->head;
+  int flag = 0;
+  // The last completes last as a rule: look at it alone for as long as it does not.
+  int rc = mpi.Request_get_status(requests(e)[at + n - 1], &flag, statuses);
+  if (rc == MPI_SUCCESS && !flag) return 0;
+  rc = mpi.Testall((int)n, requests(e) + at, &flag, statuses);
+  if (rc != MPI_SUCCESS) return -1;
+  if (!flag) return 0;
+  for (int64_t i = at; i < at + n; i++) {
+    m4g_op *o = e->posted[i];
+    if (o == NULL) continue; // it was complete before
+    forget(e, i);
+    complete(e, o, MPI_SUCCESS, &statuses[i - at]);
+  }
+  return 1;
+}
+
+// leading_set is the number of the oldest requests that are what is left of a
+// set, if that is where they are, or 0.
+static int64_t leading_set(m4g_engine *e) {
+  m4g_op *o = e->posted[e->head];
+  if (o->head != (uint64_t)(uintptr_t)o || o->remaining > WINDOW) return 0;
+  int64_t n = o->remaining, last = e->head + n - 1;
+  if (last >= e->tail || e->posted[last] == NULL || e->posted[last]->head != o->head) return 0;
+  return n;
+}
+
 // test looks at the posted requests once, which also makes MPI progress. The
 // oldest complete first as a rule, so they are tested one by one for as long as
 // they do; with wide, a window of the others is tested too, in turn.
 static void test(m4g_engine *e, int wide) {
   while (e->live > 0) {
+    int64_t set = leading_set(e);
+    int whole = set > 1 ? test_set(e, set) : -1;
+    if (whole == 1) continue;
+    if (whole == 0) {
+      if (e->live == set) return;
+      break;
+    }
     int flag = 0;
     MPI_Status status;
     int64_t at = e->head;
@@ -646,7 +681,7 @@ static uint64_t poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t wan
   for (uint32_t i = 0; i < spins; i++) {
     if ((want != 0 && e->got >= want) || e->others > 0) break;
     if (e->nwaiting > 0) serve(e);
-    test(e, i % 4 == 1);
+    test(e, e->passes++ % 4 == 0);
     drain(e);
     if (flags & M4G_POLL_DRIVER && atomic_load_explicit(&e->preempt, memory_order_relaxed)) break;
     if (e->yield != 0 && i % e->yield == e->yield - 1) sched_yield();

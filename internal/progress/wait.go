@@ -150,7 +150,11 @@ func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waite
 		now := time.Now()
 		led += min(now.Sub(last), chunk)
 		last = now
-		if led >= e.LeadTime {
+		limit := e.LeadTime
+		if e.c.Transferring() { // the driver would not nap either
+			limit = max(limit, time.Duration(e.Patience.HotFor))
+		}
+		if led >= limit {
 			tired = true
 			return false
 		}
