@@ -2,15 +2,18 @@ package coro
 
 import (
 	"context"
-	"errors"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
 
 // Group is a set of goroutines that belong together. See [Run].
 type Group struct {
-	group *errgroup.Group
-	ctx   context.Context
+	group  errgroup.Group
+	ctx    context.Context
+	cancel context.CancelFunc
+	once   sync.Once
+	first  error
 }
 
 // Run calls f with a new group and waits on exit, whatever f returns, for every
@@ -24,32 +27,39 @@ type Group struct {
 //		return nil
 //	})
 func Run(ctx context.Context, f func(g *Group) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
+	g := &Group{}
+	g.ctx, g.cancel = context.WithCancel(ctx)
+	defer g.cancel()
 	returned := false
 	defer func() {
 		if !returned { // f panicked: the goroutines must not outlive it
-			cancel()
-			_ = group.Wait()
+			g.cancel()
+			_ = g.group.Wait()
 		}
 	}()
-	err := f(&Group{group: group, ctx: ctx})
-	if err != nil {
-		cancel()
-	}
+	g.fail(f(g))
 	returned = true
-	first := group.Wait()
-	if err == nil || first != nil && !errors.Is(first, context.Canceled) {
-		return first
+	_ = g.group.Wait() // the errors are in g.first
+	return g.first
+}
+
+// fail notes the first error.
+func (g *Group) fail(err error) {
+	if err != nil {
+		g.once.Do(func() {
+			g.first = err
+			g.cancel()
+		})
 	}
-	return err
 }
 
 // Go starts a goroutine in the group, with the group's context. It may be
 // called by f and by the group's goroutines, not after Run has returned.
 func (g *Group) Go(f func(ctx context.Context) error) {
-	g.group.Go(func() error { return f(g.ctx) })
+	g.group.Go(func() error {
+		g.fail(f(g.ctx))
+		return nil
+	})
 }
 
 // Context is the group's context: it ends with the first error, and when Run

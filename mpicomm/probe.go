@@ -23,8 +23,9 @@ type Message struct {
 func (m *Message) Status() Status { return m.status }
 
 // Imrecv starts to receive the message. The buffer belongs to the request until
-// that is done. A buffer that is too short takes the first bytes; the request
-// then fails with [ErrTruncate]. A second Imrecv is an error of class
+// that is done. If it is too short the request fails with [ErrTruncate]: as with
+// [Comm.Irecv] the message is consumed, the buffer holds anything, and nothing
+// past its end was written. A second Imrecv is an error of class
 // [ErrRequest].
 //
 // Source: MPI_Imrecv, MPI-4.1 3.8.3.

@@ -26,7 +26,7 @@ func (r *Request) initSet(p *process, ops []Op) {
 		r.op.Init(p.engine, ops[0].Spec)
 		return
 	}
-	r.op.InitSet(p.engine, len(ops), func(i int) *progress.Spec { return &ops[i].Spec })
+	r.op.InitSet(p.engine, len(ops), func(i int) progress.Spec { return ops[i].Spec })
 }
 
 // watch, in debug mode, reports the request if it is dropped before anybody asks

@@ -85,10 +85,13 @@ func (e *NotFoundError) Error() string {
 // explicit choice (a family name or a path); one that is in the process
 // already; the one that the launcher belongs to; what the loader finds.
 func Find(choice string) (*Library, error) {
-	if _, set := os.LookupEnv("UCX_ERROR_SIGNALS"); !set {
-		// UCX, also inside MPICH, would replace the handlers by which the Go
-		// runtime makes a panic of a nil dereference.
-		if err := os.Setenv("UCX_ERROR_SIGNALS", ""); err != nil {
+	// UCX, also inside MPICH, would replace the handlers by which the Go runtime
+	// makes a panic of a nil dereference, and take SIGHUP for its own debugging.
+	for name, value := range map[string]string{"UCX_ERROR_SIGNALS": "", "UCX_DEBUG_SIGNO": "0"} {
+		if _, set := os.LookupEnv(name); set {
+			continue
+		}
+		if err := os.Setenv(name, value); err != nil {
 			return nil, err
 		}
 	}

@@ -133,15 +133,15 @@ func (op *Op) Init(e *Engine, spec Spec) {
 }
 
 // InitSet makes a set of n operations ready to be started.
-func (op *Op) InitSet(e *Engine, n int, spec func(i int) *Spec) {
-	op.reset(e, *spec(0))
+func (op *Op) InitSet(e *Engine, n int, spec func(i int) Spec) {
+	op.reset(e, spec(0))
 	op.rest = slices.Grow(op.rest, n-1)[:n-1]
 	slots := make([]*cmpi.Op, n)
 	e.slots.get(slots)
 	for i, s := range slots {
 		p := op.at(i)
 		if i > 0 {
-			p.Spec = *spec(i)
+			p.Spec = spec(i)
 			slots[i-1].Link(s)
 		}
 		op.fill(p, s)
@@ -151,13 +151,13 @@ func (op *Op) InitSet(e *Engine, n int, spec func(i int) *Spec) {
 }
 
 // attachSet takes over slots that carry a set already.
-func (op *Op) attachSet(e *Engine, slots []*cmpi.Op, spec func(i int) *Spec) {
-	op.reset(e, *spec(0))
+func (op *Op) attachSet(e *Engine, slots []*cmpi.Op, spec func(i int) Spec) {
+	op.reset(e, spec(0))
 	op.rest = slices.Grow(op.rest, len(slots)-1)[:len(slots)-1]
 	for i, s := range slots {
 		p := op.at(i)
 		if i > 0 {
-			p.Spec = *spec(i)
+			p.Spec = spec(i)
 		}
 		p.slot, p.serial = s, s.Serial
 		if s.Flags&cmpi.InScratch == 0 {

@@ -92,7 +92,7 @@ func (e *Engine) Do(ctx context.Context, spec *Spec, fresh func() *Op) (Result, 
 // DoSet carries out n operations as one set. If all of them are complete within
 // the first poll, each has been called with the outcome of every one, in order,
 // and the Op is nil. Otherwise see Do.
-func (e *Engine) DoSet(ctx context.Context, n int, spec func(i int) *Spec, each func(i int, r Result), fresh func() *Op) (*Op, error) {
+func (e *Engine) DoSet(ctx context.Context, n int, spec func(i int) Spec, each func(i int, r Result), fresh func() *Op) (*Op, error) {
 	const few = 64
 	if n > few || e.Trace || !e.tryLead() {
 		op := fresh()
