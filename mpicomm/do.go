@@ -119,7 +119,8 @@ func (r *Request) settle() bool {
 	}
 	p := r.comm.p
 	for i := range r.op.N() {
-		if spec, _ := r.op.At(i); !cancels(spec.Kind) && r.op.N() == 1 {
+		// A transfer cannot be cancelled, but as a rule it is not long.
+		if spec, _ := r.op.At(i); !cancels(spec.Kind) && spec.Kind != cmpi.Imrecv && r.op.N() == 1 {
 			return false
 		}
 	}
@@ -179,7 +180,9 @@ func RecvAlloc(ctx context.Context, c *Comm, source, tag int, alloc func(Status)
 	err = ctx.Err()
 	var buf mem.Buffer
 	if err == nil {
-		buf, err = allocate(alloc, status)
+		if buf, err = allocate(alloc, status); err == nil {
+			err = ctx.Err()
+		}
 	}
 	if err != nil { // the message is for somebody else
 		r.op.Again(cmpi.Unmatch, mem.Buffer{})

@@ -96,6 +96,7 @@ func (e *Engine) EndFunnel() { close(e.calls) }
 func (e *Engine) runFunnel() {
 	var event time.Time // when something last happened
 	for !e.stopping.Load() {
+		e.urgent.Store(false) // it polls all the time
 		select {
 		case f := <-e.calls:
 			f()

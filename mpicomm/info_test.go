@@ -1,0 +1,72 @@
+package mpicomm_test
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/mpi4go/mpi4go/internal/mpitest"
+	"github.com/mpi4go/mpi4go/mpicomm"
+	"github.com/stretchr/testify/require"
+)
+
+func TestInfo(t *testing.T) {
+	mpitest.NeedRanks(t, 1)
+	info, err := mpicomm.Info()
+	require.NoError(t, err)
+	require.Equal(t, mpicomm.Version, info.Version)
+	name := map[string]string{"openmpi": "Open MPI", "mpich": "MPICH"}[info.Family]
+	require.NotEmpty(t, name)
+	require.Contains(t, info.LibraryVersion, name)
+	require.Contains(t, info.Library, ".so")
+	require.Regexp(t, `^[345]\.\d$`, info.Standard)
+	require.NotEmpty(t, info.Launcher)
+	require.NotEmpty(t, info.Binding)
+	if os.Getenv(mpicomm.EnvMPI) == "" {
+		require.Contains(t, info.Why, "launched by "+info.Launcher)
+	}
+	require.Equal(t, info.Size, info.LocalSize)
+	require.Contains(t, info.GOMAXPROCS, []string{"0", "1", "2", "3", "4"}[min(4, runtime.GOMAXPROCS(0))])
+	if os.Getenv("MPI4GO_THREAD_LEVEL") == "funneled" {
+		require.Equal(t, mpicomm.ThreadFunneled, info.ThreadLevel)
+		require.True(t, info.Funneled)
+	} else {
+		require.GreaterOrEqual(t, info.ThreadLevel, mpicomm.ThreadSerialized)
+		require.False(t, info.Funneled)
+	}
+	require.NotEmpty(t, info.Settings)
+	text := info.String()
+	for _, want := range []string{info.LibraryVersion, info.Library, info.Why, info.Transport, info.ThreadLevel.String(), "tag limit", "quirk", "MPI4GO_SPINS"} {
+		if want != "quirk" || len(info.Quirks) > 0 {
+			require.Contains(t, text, want)
+		}
+	}
+	require.Equal(t, strings.Count(text, "\n"), len(strings.Split(strings.TrimSpace(text), "\n")))
+}
+
+// TestTransport shows that the transport is the one that was asked for.
+func TestTransport(t *testing.T) {
+	mpitest.NeedRanks(t, 1)
+	info, err := mpicomm.Info()
+	require.NoError(t, err)
+	switch {
+	case info.Family == "mpich":
+		require.Contains(t, info.Transport, "device ")
+	case os.Getenv("OMPI_MCA_pml") == "ucx":
+		require.Contains(t, info.Transport, "pml ucx")
+		require.Empty(t, info.Quirks)
+	default:
+		require.Contains(t, info.Transport, "pml ")
+		require.NotContains(t, info.Transport, "pml ucx")
+		require.NotEmpty(t, info.Quirks, "ob1 writes past the end of a short receive")
+	}
+}
+
+// TestInitTwice shows that Init may be called once.
+func TestInitTwice(t *testing.T) {
+	mpitest.NeedRanks(t, 1)
+	require.ErrorIs(t, mpicomm.Init(mpicomm.Config{}), mpicomm.ErrInitialized)
+	require.ErrorIs(t, mpicomm.Init(mpicomm.Config{Spins: -1}), mpicomm.ErrInitialized)
+	require.True(t, mpicomm.Initialized())
+}
