@@ -91,6 +91,9 @@ func FromPointer(address uintptr, n int, kind Kind, owner any) Buffer {
 	if n < 0 || (address == 0 && n != 0) {
 		panic(fmt.Sprintf("mem.FromPointer: %d bytes at address %#x: want an address and a length that is not negative", n, address))
 	}
+	if address == 0 {
+		return Buffer{kind: kind}
+	}
 	// The second word of an interface is a pointer to its value, or is the value
 	// if that is a pointer: either keeps the value alive.
 	keep := (*[2]unsafe.Pointer)(unsafe.Pointer(&owner))[1]

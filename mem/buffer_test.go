@@ -185,7 +185,7 @@ func TestFromPointerPanics(t *testing.T) {
 // TestFromPointerKeepsItsOwner shows that the owner lives as long as a buffer
 // that was made with it, and not longer.
 func TestFromPointerKeepsItsOwner(t *testing.T) {
-	type owner struct{ bytes [64]byte }
+	type owner [64]byte
 	collected := make(chan struct{})
 	buf := func() mem.Buffer {
 		o := new(owner)

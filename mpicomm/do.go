@@ -214,8 +214,10 @@ func allocate(alloc func(Status) (mem.Buffer, error), status Status) (buf mem.Bu
 	case buf.Kind() == mem.Device:
 		err = fmt.Errorf("alloc returned device memory: %w", errUnsupported)
 	case buf.Len() < status.Count:
-		err = &Error{Op: "imrecv", Class: ErrBuffer, Peer: status.Source, Tag: status.Tag,
-			Text: fmt.Sprintf("alloc returned %d bytes for a message of %d", buf.Len(), status.Count)}
+		err = &Error{
+			Op: "imrecv", Class: ErrBuffer, Peer: status.Source, Tag: status.Tag,
+			Text: fmt.Sprintf("alloc returned %d bytes for a message of %d", buf.Len(), status.Count),
+		}
 	}
 	return buf, err
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -235,16 +234,6 @@ func (p *processes) release() {
 	for _, peer := range p.peers {
 		peer.conn.Close()
 	}
-}
-
-// sorted lists the ranks that have connected.
-func (p *processes) sorted() []int {
-	var ranks []int
-	for rank := range p.peers {
-		ranks = append(ranks, rank)
-	}
-	slices.Sort(ranks)
-	return ranks
 }
 
 // lineWriter calls line for each line that is written.
