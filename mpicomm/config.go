@@ -188,15 +188,15 @@ func (c *Config) resolve() ([]Setting, error) {
 	}
 	switch {
 	case c.Spins < 1 || c.Spins > 1<<20:
-		return nil, fmt.Errorf("field Spins of Config: %d is not between 1 and %d", c.Spins, 1<<20)
+		return nil, fmt.Errorf("mpicomm.Config.Spins: %d is not between 1 and %d", c.Spins, 1<<20)
 	case c.ThreadLevel < ThreadFunneled || c.ThreadLevel > ThreadMultiple:
-		return nil, fmt.Errorf("field ThreadLevel of Config: %v: want funneled, serialized or multiple; a Go program always has several threads", c.ThreadLevel)
+		return nil, fmt.Errorf("mpicomm.Config.ThreadLevel: %v: want funneled, serialized or multiple; a Go program always has several threads", c.ThreadLevel)
 	}
 	for name, d := range map[string]time.Duration{
 		"LeadTime": c.LeadTime, "IdleNap": c.IdleNap, "CancelTimeout": c.CancelTimeout, "DrainTimeout": c.DrainTimeout,
 	} {
 		if d < 0 {
-			return nil, fmt.Errorf("field %s of Config: %v is negative", name, d)
+			return nil, fmt.Errorf("mpicomm.Config.%s: %v is negative", name, d)
 		}
 	}
 	return inForce, nil

@@ -133,7 +133,7 @@ func TestBadSettings(t *testing.T) {
 		require.ErrorContains(t, err, "Config."+field)
 	}
 	_, err := (&Config{ThreadLevel: 5}).resolve()
-	require.ErrorContains(t, err, "field ThreadLevel of Config: thread level 5: want funneled, serialized or multiple")
+	require.ErrorContains(t, err, "Config.ThreadLevel: thread level 5: want funneled, serialized or multiple")
 	t.Setenv("MPI4GO_SPINS", "many")
 	_, err = new(Config).resolve()
 	require.ErrorContains(t, err, `environment variable MPI4GO_SPINS="many"`)

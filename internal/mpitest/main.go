@@ -150,7 +150,6 @@ func (p *plan) parent(m *testing.M) int {
 
 // launch runs the tests on a number of ranks, prints the verdict and returns it.
 func (p *plan) launch(ctx context.Context, c *configuration, ranks int) bool {
-	began := time.Now()
 	id := fmt.Sprintf("%s-%d", c.name, ranks)
 	cover, _ := os.MkdirTemp("", "mpitest")
 	defer os.RemoveAll(cover)
@@ -196,7 +195,7 @@ func (p *plan) launch(ctx context.Context, c *configuration, ranks int) bool {
 		library = first.library
 	}
 	title := fmt.Sprintf("%s (%s) on %s", c.name, library, plural(ranks, "rank"))
-	took := time.Since(began).Round(10 * time.Millisecond)
+	took := time.Since(job.began).Round(10 * time.Millisecond)
 	if len(wrong) > 0 {
 		fmt.Printf("FAIL %s: %s (%v)\n", title, strings.Join(wrong, "; "), took)
 		return false

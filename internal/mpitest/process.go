@@ -36,6 +36,7 @@ type processes struct {
 
 	code     int // of the command; -1 if a signal ended it
 	timedOut bool
+	began    time.Time
 }
 
 // peer is a rank that has connected.
@@ -76,6 +77,7 @@ func (p *processes) run(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	p.began = time.Now()
 	dir, err := os.MkdirTemp("", "mpitest")
 	if err != nil {
 		return err
