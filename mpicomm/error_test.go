@@ -136,6 +136,31 @@ func TestNoneOfASetIsStarted(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
+// TestLateFailure shows that the failure of a short send, which was complete for
+// its caller, is returned by the next call on the communicator, once.
+func TestLateFailure(t *testing.T) {
+	comm := mpitest.Comm(t)
+	other, err := comm.Dup(mpitest.Context(t))
+	require.NoError(t, err)
+	truncated := 15 // of Open MPI; MPICH's code for something else
+	for tag := range 20 {
+		mpicomm.FailSend(comm, truncated, 0, tag)
+	}
+	_, err = other.Irecv(mem.Buffer{}, mpicomm.ProcNull, 0)
+	require.NoError(t, err, "another communicator")
+	for tag := range 16 { // more are not kept
+		_, err = comm.Irecv(mem.Buffer{}, mpicomm.ProcNull, 0)
+		var e *mpicomm.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, "isend", e.Op)
+		require.Equal(t, truncated, e.Code)
+		require.Equal(t, tag, e.Tag)
+		require.ErrorContains(t, err, "an earlier send that was complete for its caller: ")
+	}
+	_, err = comm.Irecv(mem.Buffer{}, mpicomm.ProcNull, 0)
+	require.NoError(t, err)
+}
+
 func TestErrorText(t *testing.T) {
 	for want, err := range map[string]error{
 		"isend: invalid rank: peer 9 tag 7: text":         &mpicomm.Error{Op: "isend", Class: mpicomm.ErrRank, Peer: 9, Tag: 7, Text: "text"},

@@ -12,8 +12,10 @@ func Outstanding() int {
 	return int(started - completed)
 }
 
-// ErrorString is what MPI itself says of an error code.
-func ErrorString(code int) string { return self.Load().lib.ErrorString(code) }
+// FailSend reports a failure of a short send, which was complete for its caller.
+func FailSend(c *Comm, code, dest, tag int) {
+	c.sendFailed(&cmpi.Op{RC: int32(code), Peer: int32(dest), Tag: int32(tag)})
+}
 
 // EnvMPI is the environment variable that chooses the library.
 const EnvMPI = cmpi.EnvMPI

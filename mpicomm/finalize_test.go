@@ -139,7 +139,7 @@ func programStuckSend() error {
 	}
 	err := mpicomm.Finalize()
 	var pending *mpicomm.PendingError
-	if errors.As(err, &pending) && pending.Skipped && pending.Cause != nil {
+	if errors.As(err, &pending) && pending.Skipped && errors.Is(err, pending.Cause) {
 		fmt.Println("rank", c.Rank(), "skipped MPI_Finalize")
 	}
 	return err
@@ -219,5 +219,31 @@ func TestDeadPeer(t *testing.T) {
 		r := mpitest.Job{MPI: mpi, Ranks: 3, Program: "dead peer", Timeout: 30 * time.Second}.Run(t)
 		require.False(t, r.TimedOut)
 		require.NotEqual(t, 0, r.Code)
+	})
+}
+
+// programAbort has one rank end the job.
+func programAbort() error {
+	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
+		return err
+	}
+	c := mpicomm.World()
+	if err := exchange(c); err != nil {
+		return err
+	}
+	if c.Rank() == 1 {
+		mpicomm.Abort(5)
+	}
+	_, err := coro.Recv(background, c, make([]byte, 10), 1, 99)
+	return err
+}
+
+// TestAbort shows that Abort ends the job with its exit code, while the other
+// ranks wait.
+func TestAbort(t *testing.T) {
+	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
+		r := mpitest.Job{MPI: mpi, Ranks: 3, Program: "abort", Timeout: 30 * time.Second}.Run(t)
+		require.False(t, r.TimedOut)
+		require.Equal(t, 5, r.Code)
 	})
 }

@@ -164,25 +164,29 @@ func programCPeerLarge() error {
 }
 
 // runWithPeer starts a job of a Go program and peer.c.
-func runWithPeer(t *testing.T, mpi, program, mode string, lengths []int, timeout time.Duration) {
+func runWithPeer(t *testing.T, mpi, program string, timeout time.Duration, args ...string) mpitest.Result {
 	source, err := os.ReadFile(filepath.Join(mpitest.Root(t), "internal", "mpitest", "testdata", "peer.c"))
 	require.NoError(t, err)
 	peer, complaint := mpitest.Compile(t, mpi, string(source))
 	require.Empty(t, complaint)
-	args := []string{peer, mpicomm.Version, mode}
-	for _, n := range lengths {
-		args = append(args, strconv.Itoa(n))
-	}
-	r := mpitest.Job{MPI: mpi, Program: program, Peer: args, Timeout: timeout}.Run(t)
+	r := mpitest.Job{MPI: mpi, Program: program, Peer: append([]string{peer}, args...), Timeout: timeout}.Run(t)
 	require.False(t, r.TimedOut)
-	require.Equal(t, 0, r.Code)
-	require.Contains(t, r.Output, "the C program has received all")
+	return r
+}
+
+func texts(numbers []int) (texts []string) {
+	for _, n := range numbers {
+		texts = append(texts, strconv.Itoa(n))
+	}
+	return texts
 }
 
 // TestCPeer exchanges plain messages with a C program.
 func TestCPeer(t *testing.T) {
 	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
-		runWithPeer(t, mpi, "c peer", "plain", sizes, time.Minute)
+		r := runWithPeer(t, mpi, "c peer", time.Minute, append([]string{mpicomm.Version, "plain"}, texts(sizes)...)...)
+		require.Equal(t, 0, r.Code)
+		require.Contains(t, r.Output, "the C program has received all")
 	})
 }
 
@@ -190,6 +194,18 @@ func TestCPeer(t *testing.T) {
 func TestCPeerLarge(t *testing.T) {
 	needLarge(t)
 	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
-		runWithPeer(t, mpi, "c peer, large", "large", largeSizes, 5*time.Minute)
+		r := runWithPeer(t, mpi, "c peer, large", 5*time.Minute, append([]string{mpicomm.Version, "large"}, texts(largeSizes)...)...)
+		require.Equal(t, 0, r.Code)
+		require.Contains(t, r.Output, "the C program has received all")
+	})
+}
+
+// TestOtherVersion shows that Init fails when another rank runs another version
+// of the library.
+func TestOtherVersion(t *testing.T) {
+	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
+		r := runWithPeer(t, mpi, "c peer", time.Minute, "9.8.7-other", "plain")
+		require.NotEqual(t, 0, r.Code)
+		require.Contains(t, r.Output, "rank 0 runs mpi4go "+mpicomm.Version+" and rank 1 runs mpi4go 9.8.7-other")
 	})
 }

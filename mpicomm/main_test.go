@@ -14,6 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	mpitest.Main(m,
+		mpitest.Program("abort", programAbort),
 		mpitest.Program("after finalize", programAfterFinalize),
 		mpitest.Program("before init", programBeforeInit),
 		mpitest.Program("c peer", programCPeer),
