@@ -2,8 +2,14 @@ package mpicomm
 
 import "github.com/mpi4go/mpi4go/internal/cmpi"
 
-// Counters are the operations that the engine has started and completed.
-func Counters() (started, completed uint64) { return self.Load().engine.Counters() }
+// Counters are the operations that the engine has started and completed. All
+// that were called before are started: where one thread makes all calls, it
+// does so between the two.
+func Counters() (started, completed uint64) {
+	engine := self.Load().engine
+	engine.Counters()
+	return engine.Counters()
+}
 
 // Outstanding is the number of operations that were started and are not
 // complete.

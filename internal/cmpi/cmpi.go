@@ -297,7 +297,8 @@ func (e *Engine) Nap(ns int64) { C.m4g_nap(e.c, C.int64_t(ns), 1) }
 
 // Ring ends the driver's nap, if it takes a long one, or any at all.
 func (e *Engine) Ring(anyNap bool) {
-	if n := e.napping.Load(); n == C.M4G_LONG_NAP || n != 0 && anyNap {
+	n := e.napping.Load()
+	if (n == C.M4G_LONG_NAP || n != 0 && anyNap) && e.napping.CompareAndSwap(n, C.M4G_AWAKE) { // one of many rings
 		C.m4g_ring(e.c)
 	}
 }

@@ -93,7 +93,8 @@ func (p *processes) run(ctx context.Context) error {
 	defer p.listener.Close()
 
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
-	cmd.Env = append(append(os.Environ(), p.env...), envControl+"="+socket)
+	cmd.Env = append(append(os.Environ(), p.env...), envControl+"="+socket,
+		"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0") // or each process sleeps for a second at its end
 	// A process group of its own, that does not survive us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	out := &lineWriter{line: func(line string) { p.show(-1, line) }}

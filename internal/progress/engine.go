@@ -188,6 +188,9 @@ func (e *Engine) push(first *cmpi.Op) {
 // reap hands over the operations that are done and wakes who waits for them; the
 // leader owes them a turn then. The caller holds the lead.
 func (e *Engine) reap(done *cmpi.Op) {
+	if raceEnabled {
+		e.sync.Add(1) // after what was pushed, whose order only C knows
+	}
 	for s := done; s != nil; {
 		next := s.NextOp()
 		owner := *e.slots.owner(s)

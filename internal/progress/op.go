@@ -35,7 +35,8 @@ type Op struct {
 
 	waiter  atomic.Pointer[Waiter] // nil, who waits, or &complete
 	ch      atomic.Pointer[chan struct{}]
-	own     Waiter
+	own     Waiter // of the goroutine that has set awaited
+	awaited atomic.Bool
 	detach  func(*cmpi.Op) // set in the owner of sends that nobody waits for
 	started *Trace         // where and when, with Config.Trace
 }

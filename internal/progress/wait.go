@@ -49,22 +49,17 @@ func (e *Engine) Wait(ctx context.Context, op *Op) error {
 	if op.Done() {
 		return nil
 	}
+	if !op.awaited.CompareAndSwap(false, true) {
+		return waitChan(ctx, op) // another goroutine waits for it already
+	}
+	defer op.awaited.Store(false)
 	w := &op.own
 	if w.ch == nil {
 		w.ch = make(chan struct{}, 1)
 	}
 	w.need.Store(1)
 	if !op.waiter.CompareAndSwap(nil, w) {
-		if op.Done() {
-			return nil
-		}
-		// Another goroutine waits for it already.
-		select {
-		case <-op.Chan():
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return waitChan(ctx, op) // it is done, or among those of a WaitFor
 	}
 	if e.tryLead() && e.lead(ctx, nil, op.target(), 1, op) || !e.sleep(ctx, w) {
 		// It is done, or the context has ended.
@@ -74,6 +69,19 @@ func (e *Engine) Wait(ctx context.Context, op *Op) error {
 		<-w.ch
 	}
 	return nil
+}
+
+// waitChan is Wait for those who are not the first.
+func waitChan(ctx context.Context, op *Op) error {
+	if op.Done() {
+		return nil
+	}
+	select {
+	case <-op.Chan():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // sleep parks until the waiter is notified or the context ends, which returns
