@@ -243,7 +243,7 @@ func (e *Engine) Attended() bool {
 	return lead == LeadWaiter || lead == LeadFree && e.outstanding.Load() == 0
 }
 
-// Transferring tells whether a transfer above 64 KiB is in flight, or may be. The
+// Transferring tells whether a transfer above 32 KiB is in flight, or may be. The
 // caller holds the lead.
 func (e *Engine) Transferring() bool { return *e.large > 0 }
 

@@ -128,7 +128,7 @@ typedef struct m4g_engine {
   uint32_t others; // completions somebody else waits for
   uint32_t quirks; // enum m4g_quirk
   uint32_t yield;  // polls between two sched_yield, 0 never
-  int64_t large;   // transfers above 64 KiB outstanding
+  int64_t large;   // transfers above 32 KiB outstanding
   uint64_t started, completed;
   uint64_t calls;    // of poll
   uint64_t passes;   // of all calls
