@@ -141,24 +141,66 @@ func (p *processes) end() {
 }
 
 // kill makes the ranks dump their goroutines, then ends everything.
-func (p *processes) kill(group int) {
-	quit := func(signal syscall.Signal) (alive bool) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, peer := range p.peers {
-			if !peer.gone {
-				alive = true
-				_ = syscall.Kill(peer.pid, signal)
-			}
-		}
-		return alive
+func (p *processes) kill(launcher int) {
+	between := p.launchers(launcher)
+	// The launcher would kill the other ranks as soon as the first has ended.
+	for _, pid := range between {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
-	quit(syscall.SIGQUIT)
-	for end := time.Now().Add(grace); time.Now().Before(end) && quit(0); {
+	p.signal(syscall.SIGQUIT)
+	for end := time.Now().Add(grace); time.Now().Before(end) && p.signal(0); {
 		time.Sleep(20 * time.Millisecond)
 	}
-	quit(syscall.SIGKILL)
-	_ = syscall.Kill(-group, syscall.SIGKILL)
+	p.signal(syscall.SIGKILL)
+	for _, pid := range between {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	_ = syscall.Kill(-launcher, syscall.SIGKILL)
+}
+
+// signal sends a signal to the ranks that are still there, and tells whether
+// any is.
+func (p *processes) signal(signal syscall.Signal) (alive bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, peer := range p.peers {
+		if !peer.gone {
+			alive = true
+			_ = syscall.Kill(peer.pid, signal)
+		}
+	}
+	return alive
+}
+
+// launchers are the processes between us and the ranks: the launcher, and its
+// descendants above a rank.
+func (p *processes) launchers(launcher int) []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := []int{launcher}
+	for _, peer := range p.peers {
+		var above []int
+		pid := parent(peer.pid)
+		for ; pid > 1 && pid != launcher; pid = parent(pid) {
+			above = append(above, pid)
+		}
+		if pid == launcher { // otherwise the launcher is gone, and these are not its own
+			found = append(found, above...)
+		}
+	}
+	return found
+}
+
+// parent is the parent of a process, 0 if that is gone.
+func parent(pid int) int {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ") // the name may contain anything
+	fields := strings.Fields(rest)
+	if len(fields) < 2 {
+		return 0
+	}
+	ppid, _ := strconv.Atoi(fields[1])
+	return ppid
 }
 
 func (p *processes) show(rank int, line string) {
