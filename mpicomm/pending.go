@@ -47,7 +47,7 @@ func (e *PendingError) Unwrap() error { return e.Cause }
 var kindNames = map[uint8]string{
 	cmpi.Send: "isend", cmpi.Ssend: "issend", cmpi.Recv: "irecv", cmpi.Imrecv: "imrecv", cmpi.Mprobe: "mprobe",
 	cmpi.Probe: "probe", cmpi.Improbe: "improbe", cmpi.Iprobe: "iprobe", cmpi.Unmatch: "unmatch",
-	cmpi.Cancel: "cancel", cmpi.Dup: "idup", cmpi.Barrier: "ibarrier", cmpi.Free: "free",
+	cmpi.Cancel: "cancel", cmpi.Dup: "idup", cmpi.Barrier: "ibarrier",
 }
 
 // describe says what an operation is, and where it was started if that is known.

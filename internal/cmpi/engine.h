@@ -29,7 +29,6 @@ enum m4g_kind {
   M4G_CANCEL,  // cancel the operation at op->addr if its serial is op->handle
   M4G_DUP,     // MPI_Comm_idup; op->handle becomes the communicator
   M4G_BARRIER, // MPI_Ibarrier
-  M4G_FREE,    // MPI_Comm_free; complete at once
 };
 
 enum m4g_flag {

@@ -554,11 +554,6 @@ static void start(m4g_engine *e, m4g_op *o) {
     break;
   }
   case M4G_BARRIER: rc = mpi.Ibarrier(to_comm(o->comm), &r); break;
-  case M4G_FREE: {
-    MPI_Comm comm = to_comm(o->comm);
-    fail(e, o, mpi.Comm_free(&comm));
-    return;
-  }
   }
   if (rc == MPI_SUCCESS && !room(e)) rc = MPI_ERR_NO_MEM;
   track(e, o, rc, r);

@@ -54,7 +54,6 @@ const (
 	Cancel  = C.M4G_CANCEL
 	Dup     = C.M4G_DUP
 	Barrier = C.M4G_BARRIER
-	Free    = C.M4G_FREE
 )
 
 // Flags of operations; see enum m4g_flag.

@@ -130,7 +130,7 @@ func (e *Engine) Start(op *Op, spec *Spec) {
 		return
 	}
 	s := e.slots.take()
-	s.Reset(spec.Kind, spec.Comm, int32(spec.Peer), int32(spec.Tag))
+	spec.reset(s)
 	spec.load(s)
 	op.attach(e, spec, s)
 	e.reap(e.c.Poll(s, 0, 0, 0))

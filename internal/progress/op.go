@@ -196,7 +196,7 @@ func (op *Op) Finished(i int) bool {
 
 // fill makes a slot carry an operation.
 func (op *Op) fill(p *part, s *cmpi.Op) {
-	s.Reset(p.Kind, p.Comm, int32(p.Peer), int32(p.Tag))
+	p.reset(s)
 	p.slot, p.serial = s, s.Serial
 	op.load(p)
 }
@@ -223,6 +223,11 @@ func (op *Op) load(p *part) {
 func (op *Op) keep(p *part) {
 	p.Buf.Pin(&op.pin)
 	op.pinned = true
+}
+
+// reset makes a slot ready for the operation, without its buffer.
+func (spec *Spec) reset(s *cmpi.Op) {
+	s.Reset(spec.Kind, spec.Comm, int32(spec.Peer), int32(spec.Tag))
 }
 
 // load gives a slot the buffer: a copy if it is short, its address otherwise.

@@ -63,7 +63,7 @@ func (e *Engine) Do(ctx context.Context, spec *Spec, fresh func() *Op) (Result, 
 		return Result{}, op, e.Run(ctx, op)
 	}
 	s := e.slots.take()
-	s.Reset(spec.Kind, spec.Comm, int32(spec.Peer), int32(spec.Tag))
+	spec.reset(s)
 	spec.load(s)
 	done := e.c.Poll(s, s.Index+1, 1, e.spins())
 	if done == s && s.Next == 0 {
@@ -102,7 +102,7 @@ func (e *Engine) DoSet(ctx context.Context, n int, spec func(i int) Spec, each f
 	var slots [few]*cmpi.Op
 	for i := range n {
 		s, p := e.slots.take(), spec(i)
-		s.Reset(p.Kind, p.Comm, int32(p.Peer), int32(p.Tag))
+		p.reset(s)
 		p.load(s)
 		slots[i] = s
 		s.Join(slots[0], n)
