@@ -96,12 +96,13 @@ func TestLargeAlloc(t *testing.T) {
 	debug.FreeOSMemory()
 }
 
-// TestLargeTruncation receives more than 2 GiB into buffers that are too short.
+// TestLargeTruncation receives long messages into buffers that are too short.
 func TestLargeTruncation(t *testing.T) {
 	needLarge(t)
 	comm := mpitest.Pair(t)
-	const n = 1<<31 + 100
-	for _, length := range []int{0, 100, 5000, 1<<31 + 50} {
+	const over = 1<<31 + 100
+	for _, c := range []struct{ length, n int }{{0, 16 << 20}, {100, 16 << 20}, {5000, over}, {1<<31 + 50, over}} {
+		length, n := c.length, c.n
 		if comm.Rank() == 0 {
 			require.NoError(t, coro.Send(mpitest.Context(t), comm, make([]byte, n), 1, 1))
 			send(t, comm, pattern(300, 1), 1, 1)

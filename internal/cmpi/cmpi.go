@@ -5,6 +5,7 @@ package cmpi
 #cgo LDFLAGS: -ldl
 #cgo nocallback call_poll
 #cgo nocallback m4g_drive
+#cgo noescape m4g_drive
 #cgo nocallback m4g_ring
 #include <stdlib.h>
 #include "engine.h"

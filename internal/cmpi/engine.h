@@ -36,6 +36,7 @@ enum m4g_flag {
   M4G_DETACHED = 2,   // nobody waits for it; only a failure is of interest
   M4G_CANCELLING = 4, // MPI_Cancel was called
   M4G_RESERVED = 8,   // a matched MPROBE that keeps its place in the call order until it is received or given back
+  M4G_IS_LARGE = 16,  // counted in engine.large
 };
 
 enum m4g_state {

@@ -94,12 +94,19 @@ static void remove_waiting(m4g_engine *e, m4g_op *o) {
 
 enum { LARGE = 32 * 1024 };
 
+// weigh counts an operation that moves many bytes: see m4g_drive.
+static inline void weigh(m4g_engine *e, m4g_op *o, int64_t bytes) {
+  if (bytes <= LARGE || o->flags & M4G_IS_LARGE) return;
+  o->flags |= M4G_IS_LARGE;
+  e->large++;
+}
+
 // done hands a finished operation to the Go side.
 static void done(m4g_engine *e, m4g_op *o) {
   if (o->state != M4G_TAKEN) o->state = M4G_DONE;
   e->completed++;
   atomic_store_explicit(&e->outstanding, e->outstanding - 1, memory_order_relaxed);
-  if (o->len > LARGE) e->large--;
+  if (o->flags & M4G_IS_LARGE) e->large--;
   if (o->head != 0) { // only a whole set is of interest
     o = (m4g_op *)(uintptr_t)o->head;
     if (--o->remaining > 0) return;
@@ -182,20 +189,23 @@ static int post_send(m4g_op *o, MPI_Request *r) {
 // guard_type describes the scratch of an operation as n bytes and two guard
 // bytes that lie apart from them. The type is never contiguous, so MPI unpacks
 // into it piece by piece and cannot write past it; a message longer than n
-// shows as a count above n. Types are cached for ever: at most 257 of them.
+// shows as a count above n. The types are kept until MPI is finalised.
+static struct {
+  MPI_Datatype types[M4G_SCRATCH + 1];
+  char made[M4G_SCRATCH + 1];
+} guard;
+
 static int guard_type(int n, MPI_Datatype *type) {
-  static MPI_Datatype types[M4G_SCRATCH + 1];
-  static char made[M4G_SCRATCH + 1];
-  if (!made[n]) {
+  if (!guard.made[n]) {
     int lengths[3] = {n, 1, 1};
     MPI_Aint at[3] = {0, M4G_SCRATCH + 1, M4G_SCRATCH + 3};
     MPI_Datatype bytes[3] = {MPI_BYTE, MPI_BYTE, MPI_BYTE};
-    int rc = mpi.Type_create_struct(3, lengths, at, bytes, &types[n]);
-    if (rc == MPI_SUCCESS) rc = mpi.Type_commit(&types[n]);
+    int rc = mpi.Type_create_struct(3, lengths, at, bytes, &guard.types[n]);
+    if (rc == MPI_SUCCESS) rc = mpi.Type_commit(&guard.types[n]);
     if (rc != MPI_SUCCESS) return rc;
-    made[n] = 1;
+    guard.made[n] = 1;
   }
-  *type = types[n];
+  *type = guard.types[n];
   return MPI_SUCCESS;
 }
 
@@ -348,6 +358,7 @@ static void give(m4g_engine *e, m4g_op *o, uint64_t message, int source, int tag
     MPI_Request r = MPI_REQUEST_NULL;
     o->kind = M4G_IMRECV;
     o->state = M4G_IDLE;
+    weigh(e, o, count); // all of it has to come, however short the buffer
     if (!room(e)) fail(e, o, MPI_ERR_NO_MEM);
     else {
       int rc = post_imrecv(o, &r);
@@ -515,7 +526,7 @@ static void start(m4g_engine *e, m4g_op *o) {
   int rc = MPI_SUCCESS;
   e->started++;
   atomic_store_explicit(&e->outstanding, e->outstanding + 1, memory_order_relaxed);
-  if (o->len > LARGE) e->large++;
+  weigh(e, o, o->len);
   if (o->state == M4G_TAKEN) {
     remove_waiting(e, o);
     e->ntaken--;
@@ -537,7 +548,10 @@ static void start(m4g_engine *e, m4g_op *o) {
   case M4G_RECV:
   case M4G_MPROBE:
   case M4G_PROBE: start_recv(e, o); return;
-  case M4G_IMRECV: rc = post_imrecv(o, &r); break;
+  case M4G_IMRECV:
+    weigh(e, o, o->count);
+    rc = post_imrecv(o, &r);
+    break;
   case M4G_IMPROBE:
   case M4G_IPROBE:
     if (e->nwaiting > 0) serve(e);
@@ -772,7 +786,13 @@ static void version(char *text, int size, int *major, int *minor) {
   text[size - 1] = 0;
 }
 
-static int finalize(void) { return mpi.Finalize(); }
+static int finalize(void) {
+  for (int n = 0; n <= M4G_SCRATCH; n++) {
+    if (guard.made[n]) mpi.Type_free(&guard.types[n]);
+    guard.made[n] = 0;
+  }
+  return mpi.Finalize();
+}
 static int abort_job(uint64_t comm, int code) { return mpi.Abort(to_comm(comm), code); }
 
 #include "bench.h"

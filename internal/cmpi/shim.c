@@ -78,25 +78,31 @@ static int64_t nap_length(const m4g_patience *p, int64_t idle) {
 }
 
 int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
-  enum { SPINS = 8 };
+  // A poll that takes this long has moved data.
+  enum { SPINS = 8, WORK_NS = 20000 };
   int64_t event = now_ns(); // when something last completed
   uint64_t completed = e->completed;
   int spin = 1;
   *done = 0;
   for (;;) {
     if (atomic_load(&e->stop) || !take(e)) return M4G_IDLE_DRIVER;
+    int64_t before = now_ns();
     for (;;) {
       *done = m4g_poll(e, NULL, 0, 0, SPINS, M4G_POLL_DRIVER);
       if (*done != 0 || atomic_load(&e->outstanding) == 0) return M4G_LEADING_DRIVER;
       int64_t now = now_ns();
-      if (e->completed != completed) {
+      if (e->completed != completed || (e->large > 0 && now - before > WORK_NS)) {
         completed = e->completed;
         event = now;
       }
+      before = now;
       // A transfer moves only while it is polled: do not nap as soon.
       int64_t patience = e->large > 0 ? p->hot_for_ns : spin ? p->spin_ns : 0;
       if (atomic_load(&e->preempt) || now - event >= patience) break;
-      if (now - event >= p->spin_ns) sched_yield();
+      if (now - event >= p->spin_ns) {
+        sched_yield();
+        before = now_ns();
+      }
     }
     spin = 0;
     uint64_t epoch = atomic_load(&e->epoch);

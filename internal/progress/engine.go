@@ -193,14 +193,14 @@ func (e *Engine) reap(done *cmpi.Op) {
 	}
 	for s := done; s != nil; {
 		next := s.NextOp()
-		owner := *e.slots.owner(s)
+		owner := e.slots.owner(s).Load()
 		switch {
 		case owner.detach != nil:
 			e.detached.Add(-1)
 			if s.RC != 0 {
 				owner.detach(s)
 			}
-			*e.slots.owner(s) = nil
+			e.slots.owner(s).Store(nil)
 			e.slots.give(s)
 		case owner.finish():
 			e.owed = true

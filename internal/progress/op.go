@@ -130,7 +130,7 @@ func (op *Op) Init(e *Engine, spec Spec) {
 	var slot [1]*cmpi.Op
 	e.slots.get(slot[:])
 	op.fill(&op.part, slot[0])
-	*e.slots.owner(slot[0]) = op
+	e.slots.owner(slot[0]).Store(op)
 }
 
 // InitSet makes a set of n operations ready to be started.
@@ -148,7 +148,7 @@ func (op *Op) InitSet(e *Engine, n int, spec func(i int) Spec) {
 		op.fill(p, s)
 		s.Join(slots[0], n)
 	}
-	*e.slots.owner(slots[0]) = op
+	e.slots.owner(slots[0]).Store(op)
 }
 
 // attachSet takes over slots that carry a set already.
@@ -165,7 +165,7 @@ func (op *Op) attachSet(e *Engine, slots []*cmpi.Op, spec func(i int) Spec) {
 			op.keep(p)
 		}
 	}
-	*e.slots.owner(slots[0]) = op
+	e.slots.owner(slots[0]).Store(op)
 }
 
 func (op *Op) reset(e *Engine, spec Spec) {
@@ -208,7 +208,7 @@ func (op *Op) attach(e *Engine, spec *Spec, s *cmpi.Op) {
 	if s.Flags&cmpi.InScratch == 0 {
 		op.keep(&op.part)
 	}
-	*e.slots.owner(s) = op
+	e.slots.owner(s).Store(op)
 }
 
 // load gives the slot of a part its buffer.
@@ -250,7 +250,7 @@ func (op *Op) finish() bool {
 	reserved := s.Kind == cmpi.Mprobe && s.Flags&cmpi.Reserved != 0 && s.Found != 0
 	op.take()
 	if !reserved {
-		*e.slots.owner(s) = nil
+		e.slots.owner(s).Store(nil)
 		e.slots.give(s)
 	}
 	for i := range op.rest {

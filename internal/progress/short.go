@@ -27,7 +27,7 @@ func (e *Engine) SendShort(owner *Op, spec *Spec) bool {
 		e.slots.get(slot[:])
 		e.detached.Add(1)
 		loadDetached(slot[0], spec)
-		*e.slots.owner(slot[0]) = owner
+		e.slots.owner(slot[0]).Store(owner)
 		e.push(slot[0])
 		return true
 	}
@@ -38,7 +38,7 @@ func (e *Engine) SendShort(owner *Op, spec *Spec) bool {
 		e.slots.give(s)
 	} else {
 		e.detached.Add(1)
-		*e.slots.owner(s) = owner
+		e.slots.owner(s).Store(owner)
 		e.reap(done)
 	}
 	e.release()

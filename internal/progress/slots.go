@@ -27,8 +27,8 @@ const (
 
 type slab struct {
 	ops  []cmpi.Op
-	next [slabSize]atomic.Uint32 // index+1 of the next free slot
-	own  [slabSize]*Op           // the operation in flight: it keeps the buffer reachable
+	next [slabSize]atomic.Uint32      // index+1 of the next free slot
+	own  [slabSize]atomic.Pointer[Op] // the operation in flight: it keeps the buffer reachable
 }
 
 const indexMask = 1<<32 - 1
@@ -93,7 +93,9 @@ func (s *slots) give(op *cmpi.Op) {
 	s.cache = append(s.cache, op)
 }
 
-func (s *slots) owner(op *cmpi.Op) **Op { return &s.slab(op.Index).own[op.Index%slabSize] }
+func (s *slots) owner(op *cmpi.Op) *atomic.Pointer[Op] {
+	return &s.slab(op.Index).own[op.Index%slabSize]
+}
 
 func (s *slots) slab(i uint32) *slab { return (*s.slabs.Load())[i/slabSize] }
 
@@ -128,8 +130,8 @@ func (s *slots) each(f func(*Op)) {
 		return
 	}
 	for _, slab := range *p {
-		for _, op := range slab.own {
-			if op != nil {
+		for i := range slab.own {
+			if op := slab.own[i].Load(); op != nil {
 				f(op)
 			}
 		}
