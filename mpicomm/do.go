@@ -87,7 +87,8 @@ func DoAll(ctx context.Context, statuses []Status, ops ...Op) ([]Status, error) 
 	}
 	first := len(statuses)
 	var failed error
-	waited, err := p.engine.DoSet(ctx, len(ops), func(i int) progress.Spec { return ops[i].Spec }, func(i int, res progress.Result) {
+	waited, err := p.engine.DoSet(ctx, len(ops), func(i int) progress.Spec { return ops[i].Spec }, func(i int, s *cmpi.Op) {
+		res := progress.ResultOf(s)
 		status, oerr := outcome(ops[i].comm, &ops[i].Spec, &res)
 		statuses = append(statuses, status)
 		if oerr != nil && failed == nil {

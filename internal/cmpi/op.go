@@ -75,6 +75,9 @@ func NewSlab(n int) []Op {
 
 func opAt(address uint64) *Op { return *(**Op)(unsafe.Pointer(&address)) }
 
+// Buffer is the memory that the operation names.
+func (o *Op) Buffer() []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&o.Addr)), o.Len) }
+
 // NextOp is the operation after o in a chain or in the done list, or nil.
 func (o *Op) NextOp() *Op { return opAt(o.Next) }
 

@@ -232,9 +232,8 @@ func (spec *Spec) reset(s *cmpi.Op) {
 
 // load gives a slot the buffer: a copy if it is short, its address otherwise.
 func (spec *Spec) load(s *cmpi.Op) {
-	s.Len = int64(spec.Buf.Len())
+	s.Len, s.Addr = int64(spec.Buf.Len()), uint64(spec.Buf.Addr())
 	if !spec.short() {
-		s.Addr = uint64(spec.Buf.Addr())
 		return
 	}
 	s.Flags |= cmpi.InScratch
@@ -272,13 +271,12 @@ func (op *Op) finish() bool {
 // take reads the outcome.
 func (p *part) take() {
 	s := p.slot
-	p.Result = result(s)
-	if s.Flags&cmpi.InScratch != 0 && !p.sends() {
-		received(s, p.Buf.Bytes())
-	}
+	p.Result = ResultOf(s)
+	received(s)
 }
 
-func result(s *cmpi.Op) Result {
+// ResultOf is the outcome that a slot carries.
+func ResultOf(s *cmpi.Op) Result {
 	return Result{
 		Count:     s.Count,
 		Handle:    s.Handle,
@@ -291,10 +289,11 @@ func result(s *cmpi.Op) Result {
 	}
 }
 
-// received copies a short message out of the scratch.
-func received(s *cmpi.Op, buf []byte) {
-	if s.RC == 0 && s.Count > 0 {
-		copy(buf, s.Scratch[:min(s.Count, s.Len)])
+// received copies a short message out of the scratch. Something else keeps the
+// buffer where it is.
+func received(s *cmpi.Op) {
+	if s.Flags&cmpi.InScratch != 0 && s.Kind != cmpi.Send && s.Kind != cmpi.Ssend && s.RC == 0 && s.Count > 0 {
+		copy(s.Buffer(), s.Scratch[:min(s.Count, s.Len)])
 	}
 }
 

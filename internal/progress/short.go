@@ -67,10 +67,8 @@ func (e *Engine) Do(ctx context.Context, spec *Spec, fresh func() *Op) (Result, 
 	spec.load(s)
 	done := e.c.Poll(s, s.Index+1, 1, e.spins())
 	if done == s && s.Next == 0 {
-		r := result(s)
-		if s.Flags&cmpi.InScratch != 0 && !spec.sends() {
-			received(s, spec.Buf.Bytes())
-		}
+		r := ResultOf(s)
+		received(s)
 		e.slots.give(s)
 		e.release()
 		runtime.KeepAlive(spec.Buf)
@@ -92,7 +90,7 @@ func (e *Engine) Do(ctx context.Context, spec *Spec, fresh func() *Op) (Result, 
 // DoSet carries out n operations as one set. If all of them are complete within
 // the first poll, each has been called with the outcome of every one, in order,
 // and the Op is nil. Otherwise see Do.
-func (e *Engine) DoSet(ctx context.Context, n int, spec func(i int) Spec, each func(i int, r Result), fresh func() *Op) (*Op, error) {
+func (e *Engine) DoSet(ctx context.Context, n int, spec func(i int) Spec, each func(i int, s *cmpi.Op), fresh func() *Op) (*Op, error) {
 	const few = 64
 	if n > few || e.Trace || !e.tryLead() {
 		op := fresh()
@@ -114,12 +112,9 @@ func (e *Engine) DoSet(ctx context.Context, n int, spec func(i int) Spec, each f
 	done := e.c.Poll(head, head.Index+1, 1, e.spins())
 	if done == head && head.Next == 0 {
 		for i, s := range slots[:n] {
-			r := result(s)
-			if p := spec(i); s.Flags&cmpi.InScratch != 0 && !p.sends() {
-				received(s, p.Buf.Bytes())
-			}
+			received(s)
+			each(i, s)
 			e.slots.give(s)
-			each(i, r)
 		}
 		e.release()
 		return nil, nil
