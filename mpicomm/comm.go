@@ -22,26 +22,54 @@ type Comm struct {
 	sends      *progress.Op // the owner of sends that nobody waits for
 	sent       *Request     // what Isend returns for them
 
-	failed     atomic.Bool // whether async holds something
+	order order // of collectives
+
+	freed      atomic.Bool
+	failed     atomic.Bool // whether async holds something, or the communicator was freed
 	asyncMutex sync.Mutex
 	async      []error
 }
 
-func (p *process) newComm(handle uint64, rank, size int, name string) *Comm {
-	c := &Comm{p: p, handle: handle, rank: rank, size: size, tagUB: p.start.TagUB, name: name}
+// newComm wraps a communicator that was just made, on every rank of it.
+func (p *process) newComm(comm cmpi.Comm, name string) (*Comm, error) {
+	c := p.wrapComm(comm, name)
+	if !p.config.Debug {
+		return c, nil
+	}
+	shadow := new(progress.Op)
+	shadow.Init(p.engine, c.op(cmpi.Dup, mem.Buffer{}, none, none).Spec)
+	if err := p.engine.Run(context.Background(), shadow); err != nil {
+		return nil, err
+	}
+	_, made := shadow.At(0)
+	c.order.shadow = p.wrapComm(cmpi.Comm{Handle: made.Handle, Rank: c.rank, Size: c.size}, name+".order")
+	return c, nil
+}
+
+func (p *process) wrapComm(comm cmpi.Comm, name string) *Comm {
+	c := &Comm{p: p, handle: comm.Handle, rank: comm.Rank, size: comm.Size, tagUB: p.start.TagUB, name: name}
 	c.sends = progress.Detach(c.sendFailed)
 	c.sent = &Request{comm: c}
 	c.sent.op.Complete(c.op(cmpi.Send, mem.Buffer{}, none, none).Spec)
 	comms.Lock()
 	defer comms.Unlock()
-	comms.all = append(comms.all, c)
+	comms.all[c] = true
 	return c
 }
 
-// comms lists every communicator, for Finalize to collect their errors.
-var comms struct {
+// comms are all communicators that are not freed, for Finalize to collect their
+// errors.
+var comms = commSet{all: map[*Comm]bool{}}
+
+type commSet struct {
 	sync.Mutex
-	all []*Comm
+	all map[*Comm]bool
+}
+
+func (s *commSet) forget(c *Comm) {
+	s.Lock()
+	defer s.Unlock()
+	delete(s.all, c)
 }
 
 // World is the communicator of all ranks of the job, MPI_COMM_WORLD itself, so
@@ -87,14 +115,24 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 	}
 	r := &Request{comm: c}
 	r.op.Init(p.engine, c.op(cmpi.Dup, mem.Buffer{}, none, none).Spec)
-	if err := p.engine.Run(ctx, &r.op); err != nil {
-		return nil, r.inFlight(ctx)
+	made := func() (*Comm, error) {
+		if _, err := r.result(); err != nil {
+			return nil, err
+		}
+		_, res := r.op.At(0)
+		return p.newComm(cmpi.Comm{Handle: res.Handle, Rank: c.rank, Size: c.size}, c.name+".dup")
 	}
-	if _, err := r.result(); err != nil {
-		return nil, err
+	if p.engine.Run(ctx, &r.op) == nil {
+		return made()
 	}
-	_, res := r.op.At(0)
-	return p.newComm(res.Handle, c.rank, c.size, c.name+".dup"), nil
+	if p.config.Debug { // the others wait for what newComm does
+		go func() {
+			if p.engine.Wait(context.Background(), &r.op) == nil {
+				_, _ = made() // nobody is left to tell
+			}
+		}()
+	}
+	return nil, r.inFlight(ctx)
 }
 
 // ready tells whether operations can be started and no earlier one has failed.
@@ -111,6 +149,9 @@ func (c *Comm) usable(kind uint8) (*process, error) {
 		return nil, &Error{Op: kindNames[kind], Class: ErrComm, Peer: none, Tag: none, Text: "the communicator is nil: use mpicomm.World() or what Dup returned"}
 	}
 	if c.failed.Load() {
+		if c.freed.Load() {
+			return nil, &Error{Op: kindNames[kind], Class: ErrComm, Peer: none, Tag: none, Text: "the communicator was freed"}
+		}
 		if err := c.takeAsync(); err != nil {
 			return nil, err
 		}
@@ -150,7 +191,7 @@ func (c *Comm) takeAsync() error {
 func (p *process) asyncErrors() error {
 	comms.Lock()
 	defer comms.Unlock()
-	for _, c := range comms.all {
+	for c := range comms.all {
 		if err := c.takeAsync(); err != nil {
 			return fmt.Errorf("mpicomm.Finalize: %w", err)
 		}

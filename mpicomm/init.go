@@ -27,6 +27,7 @@ type process struct {
 	world   *Comm
 	private *Comm // the library's own duplicate of the world
 
+	gate   chan struct{} // held by whoever makes a communicator
 	funnel bool
 	calls  chan func() // for the thread that initialised MPI, unless it is the funnel
 }
@@ -73,7 +74,7 @@ func Init(config Config) error {
 		}
 		return ErrInitialized
 	}
-	p := &process{config: config}
+	p := &process{config: config, gate: make(chan struct{}, 1)}
 	if err := p.init(); err != nil {
 		if !p.touched() { // nothing of MPI happened: another try may do better
 			state.Store(beforeInit)
@@ -115,8 +116,12 @@ func (p *process) init() error {
 		return fmt.Errorf("%s started %d ranks (%s), but %s (%s) sees a job of 1: the launcher belongs to another MPI than the library. Launch with the mpirun of %s, or set %s to the library of the launcher",
 			launcher.Name, launcher.Size, launcher.Variable, p.lib.Path, p.lib.ShortVersion(), p.lib.ShortVersion(), cmpi.EnvMPI)
 	}
-	p.world = p.newComm(p.start.World, p.start.Rank, p.start.Size, "world")
-	p.private = p.newComm(p.start.Private, p.start.Rank, p.start.Size, "private")
+	all := cmpi.Comm{Handle: p.start.World, Rank: p.start.Rank, Size: p.start.Size}
+	if p.world, err = p.newComm(all, "world"); err != nil {
+		return err
+	}
+	all.Handle = p.start.Private
+	p.private = p.wrapComm(all, "private")
 	p.info = p.newInfo(settings, procs, launcher)
 	return nil
 }
@@ -176,18 +181,25 @@ func (p *process) initMPI() (err error) {
 	return p.agreeOnVersion()
 }
 
-// agreeOnVersion compares the versions of all ranks: the wire protocols between
-// them have to match.
+// agreeOnVersion compares the versions of all ranks, since the wire protocols
+// between them have to match, and whether they check the order of collectives.
 func (p *process) agreeOnVersion() error {
 	const width = 32
 	mine := make([]byte, width)
 	copy(mine, Version)
+	if p.config.Debug {
+		mine[width-1] = 1
+	}
 	all, err := p.lib.Agree(p.start.Private, p.start.Size, mine)
 	if err != nil {
 		return fromCall("init", err)
 	}
 	for rank := range p.start.Size {
-		if theirs := all[rank*width : (rank+1)*width]; string(theirs) != string(mine) {
+		theirs := all[rank*width : (rank+1)*width]
+		if theirs[width-1] != mine[width-1] {
+			return fmt.Errorf("rank %d runs with Config.Debug %t and rank %d with %t: give all ranks the same", p.start.Rank, p.config.Debug, rank, theirs[width-1] != 0)
+		}
+		if string(theirs) != string(mine) {
 			return fmt.Errorf("rank %d runs mpi4go %s and rank %d runs mpi4go %s: build all ranks from the same version",
 				p.start.Rank, Version, rank, text(theirs))
 		}

@@ -56,6 +56,9 @@ func (op *Op) check() (*process, error) {
 
 // explain says what is wrong with the arguments; nil if nothing is.
 func (op *Op) explain(p *process) error {
+	if op.Coll != nil {
+		return nil // checked where it was described
+	}
 	receives := op.Kind != cmpi.Send && op.Kind != cmpi.Ssend
 	fail := func(class Class, format string, a ...any) error {
 		return &Error{Op: kindNames[op.Kind], Class: class, Peer: op.Peer, Tag: op.Tag, Text: fmt.Sprintf(format, a...)}

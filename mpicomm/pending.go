@@ -48,6 +48,9 @@ var kindNames = map[uint8]string{
 	cmpi.Send: "isend", cmpi.Ssend: "issend", cmpi.Recv: "irecv", cmpi.Imrecv: "imrecv", cmpi.Mprobe: "mprobe",
 	cmpi.Probe: "probe", cmpi.Improbe: "improbe", cmpi.Iprobe: "iprobe", cmpi.Unmatch: "unmatch",
 	cmpi.Cancel: "cancel", cmpi.Dup: "idup", cmpi.Barrier: "ibarrier",
+	cmpi.Bcast: "ibcast", cmpi.Reduce: "ireduce", cmpi.Allreduce: "iallreduce", cmpi.Scan: "iscan", cmpi.Exscan: "iexscan",
+	cmpi.Gather: "igather", cmpi.Gatherv: "igatherv", cmpi.Allgather: "iallgather", cmpi.Allgatherv: "iallgatherv",
+	cmpi.Scatter: "iscatter", cmpi.Scatterv: "iscatterv", cmpi.Alltoall: "ialltoall", cmpi.Alltoallv: "ialltoallv",
 }
 
 // describe says what an operation is, and where it was started if that is known.

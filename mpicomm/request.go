@@ -16,9 +16,10 @@ import (
 //
 // Dropping a Request does not stop the operation; Config.Debug reports it.
 type Request struct {
-	op    progress.Op
-	comm  *Comm
-	asked atomic.Bool // somebody has seen that it is done (Config.Debug)
+	op      progress.Op
+	comm    *Comm
+	refused error       // why it was never begun: see Comm.beginChecked
+	asked   atomic.Bool // somebody has seen that it is done (Config.Debug)
 }
 
 func (r *Request) initSet(p *process, ops []Op) {
@@ -128,6 +129,9 @@ func (r *Request) Statuses() []Status {
 func (r *Request) result() (Status, error) {
 	if r.comm.p.config.Debug {
 		r.asked.Store(true)
+	}
+	if r.refused != nil {
+		return Status{}, fmt.Errorf("%s: %w", kindNames[r.op.Kind], r.refused)
 	}
 	spec, res := r.op.At(0)
 	if r.op.N() == 1 {

@@ -10,6 +10,8 @@ typedef int MPI_Request;
 typedef int MPI_Message;
 typedef int MPI_Errhandler;
 typedef int MPI_Info;
+typedef int MPI_Op;
+typedef int MPI_Fint;
 typedef long MPI_Aint;
 typedef long long MPI_Count;
 
@@ -40,6 +42,36 @@ enum {
   MPI_ERRORS_RETURN = 0x54000001,
   MPI_INFO_NULL = 0x1c000000,
 
+  MPI_INT8_T = 0x4c000137,
+  MPI_INT16_T = 0x4c000238,
+  MPI_INT32_T = 0x4c000439,
+  MPI_INT64_T = 0x4c00083a,
+  MPI_UINT8_T = 0x4c00013b,
+  MPI_UINT16_T = 0x4c00023c,
+  MPI_UINT32_T = 0x4c00043d,
+  MPI_UINT64_T = 0x4c00083e,
+  MPI_FLOAT = 0x4c00040a,
+  MPI_DOUBLE = 0x4c00080b,
+  MPI_C_FLOAT_COMPLEX = 0x4c000840,
+  MPI_C_DOUBLE_COMPLEX = 0x4c001041,
+  MPI_2INT = 0x4c000816,
+  MPI_LONG_INT = (int)0x8c000002,
+  MPI_FLOAT_INT = (int)0x8c000000,
+  MPI_DOUBLE_INT = (int)0x8c000001,
+
+  MPI_MAX = 0x58000001,
+  MPI_MIN = 0x58000002,
+  MPI_SUM = 0x58000003,
+  MPI_PROD = 0x58000004,
+  MPI_LAND = 0x58000005,
+  MPI_BAND = 0x58000006,
+  MPI_LOR = 0x58000007,
+  MPI_BOR = 0x58000008,
+  MPI_LXOR = 0x58000009,
+  MPI_BXOR = 0x5800000a,
+  MPI_MINLOC = 0x5800000b,
+  MPI_MAXLOC = 0x5800000c,
+
   MPI_ANY_SOURCE = -2,
   MPI_PROC_NULL = -1,
   MPI_ANY_TAG = -1,
@@ -50,6 +82,7 @@ enum {
   MPI_THREAD_FUNNELED = 1,
   MPI_THREAD_SERIALIZED = 2,
   MPI_THREAD_MULTIPLE = 3,
+  MPI_MAX_OBJECT_NAME = 128,
   MPI_MAX_ERROR_STRING = 1024, // 512 in MPICH 4.0, 1024 in later ones
   MPI_MAX_LIBRARY_VERSION_STRING = 8192,
 
@@ -75,5 +108,6 @@ enum {
   MPI_ERR_KEYVAL = 48,
 };
 
+#define MPI_IN_PLACE ((void *)-1)
 #define MPI_STATUS_IGNORE ((MPI_Status *)1)
 #define MPI_STATUSES_IGNORE ((MPI_Status *)1)

@@ -21,37 +21,45 @@ const (
 	BenchBandwidth   BenchMode = C.M4G_BENCH_BANDWIDTH
 	BenchBibandwidth BenchMode = C.M4G_BENCH_BIBANDWIDTH
 	BenchBarrier     BenchMode = C.M4G_BENCH_BARRIER
+	BenchBcast       BenchMode = C.M4G_BENCH_BCAST
+	BenchAllreduce   BenchMode = C.M4G_BENCH_ALLREDUCE
+	BenchAlltoall    BenchMode = C.M4G_BENCH_ALLTOALL
 )
 
-// Bench is one run of a C loop between this rank and Peer on MPI_COMM_WORLD.
-// With BenchBarrier it is a barrier of all ranks and the rest does not matter.
+// Bench is one run of a C loop on MPI_COMM_WORLD: between this rank and Peer, or
+// of a collective of all ranks.
 type Bench struct {
 	Mode       BenchMode
 	Peer       int
 	Sender     bool // whether this rank sends first
 	Window     int
 	Iterations int
-	Send, Recv []byte // of one length, at most 2^31-1 bytes
+	Send, Recv []byte // at most 2^31-1 bytes
+	Size       int    // bytes of a message, or in a collective for each rank
 }
 
 // Run returns the seconds that the loop took. The caller holds the lead.
 func (b *Bench) Run(l *Library) (float64, error) {
-	size := len(b.Send)
-	if size == 0 { // the loops want an address even for no bytes
-		b = &Bench{b.Mode, b.Peer, b.Sender, b.Window, b.Iterations, make([]byte, 1), make([]byte, 1)}
+	var none [1]byte // the loops want an address even for no bytes
+	address := func(buf []byte) *byte {
+		if len(buf) == 0 {
+			return &none[0]
+		}
+		return &buf[0]
 	}
 	c := (*C.m4g_bench)(C.calloc(1, C.sizeof_m4g_bench))
 	defer C.free(unsafe.Pointer(c))
 	var pin runtime.Pinner
 	defer pin.Unpin()
-	pin.Pin(&b.Send[0])
-	pin.Pin(&b.Recv[0])
+	send, recv := address(b.Send), address(b.Recv)
+	pin.Pin(send)
+	pin.Pin(recv)
 	c.mode, c.peer, c.window, c.iterations = C.int32_t(b.Mode), C.int32_t(b.Peer), C.int32_t(b.Window), C.int32_t(b.Iterations)
 	if b.Sender {
 		c.sender = 1
 	}
-	c.size = C.int64_t(size)
-	c.sendbuf, c.recvbuf = unsafe.Pointer(&b.Send[0]), unsafe.Pointer(&b.Recv[0])
+	c.size = C.int64_t(b.Size)
+	c.sendbuf, c.recvbuf = unsafe.Pointer(send), unsafe.Pointer(recv)
 	var seconds C.double
 	if rc := C.call_bench(l.family, c, &seconds); rc != 0 {
 		return 0, l.callError("the C loop", int(rc))

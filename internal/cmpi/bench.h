@@ -1,7 +1,9 @@
 // The C loops that our own figures are measured against, over the same loaded
 // MPI and in the same process. They follow the OSU micro-benchmarks: latency is
 // blocking MPI_Send/MPI_Recv; bandwidth is a window of MPI_Isend against a
-// window of posted MPI_Irecv, then a 4-byte answer.
+// window of posted MPI_Irecv, then a 4-byte answer. The collectives are the
+// blocking ones, on all ranks: MPI_Bcast from rank 0, MPI_Allreduce of doubles
+// (MPI_SUM), MPI_Alltoall of as many bytes for each rank.
 
 #define DO(call)                                                                                                       \
   if ((rc = mpi.call) != MPI_SUCCESS) goto out
@@ -14,7 +16,12 @@ static int bench(const m4g_bench *b, double *seconds) {
   struct timespec from, to;
   if (r == NULL) return MPI_ERR_NO_MEM;
   clock_gettime(CLOCK_MONOTONIC, &from);
-  if (b->mode == M4G_BENCH_BARRIER) DO(Barrier(comm));
+  for (int i = 0; b->mode == M4G_BENCH_BARRIER && i < b->iterations; i++) DO(Barrier(comm));
+  for (int i = 0; b->mode == M4G_BENCH_BCAST && i < b->iterations; i++) DO(Bcast(b->sendbuf, n, MPI_BYTE, 0, comm));
+  for (int i = 0; b->mode == M4G_BENCH_ALLREDUCE && i < b->iterations; i++)
+    DO(Allreduce(b->sendbuf, b->recvbuf, n / 8, MPI_DOUBLE, MPI_SUM, comm));
+  for (int i = 0; b->mode == M4G_BENCH_ALLTOALL && i < b->iterations; i++)
+    DO(Alltoall(b->sendbuf, n, MPI_BYTE, b->recvbuf, n, MPI_BYTE, comm));
   for (int i = 0; b->mode == M4G_BENCH_LATENCY && i < b->iterations; i++) {
     if (b->sender) {
       DO(Send(b->sendbuf, n, MPI_BYTE, peer, TAG, comm));

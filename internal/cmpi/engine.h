@@ -29,6 +29,20 @@ enum m4g_kind {
   M4G_CANCEL,  // cancel the operation at op->addr if its serial is op->handle
   M4G_DUP,     // MPI_Comm_idup; op->handle becomes the communicator
   M4G_BARRIER, // MPI_Ibarrier
+  // The arguments of these lie in op->scratch: m4g_coll.
+  M4G_BCAST,
+  M4G_REDUCE,
+  M4G_ALLREDUCE,
+  M4G_SCAN,
+  M4G_EXSCAN,
+  M4G_GATHER,
+  M4G_GATHERV,
+  M4G_ALLGATHER,
+  M4G_ALLGATHERV,
+  M4G_SCATTER,
+  M4G_SCATTERV,
+  M4G_ALLTOALL,
+  M4G_ALLTOALLV,
 };
 
 enum m4g_flag {
@@ -55,6 +69,31 @@ enum m4g_state {
 enum m4g_error_class { M4G_SUCCESS, M4G_ERROR_CLASSES(M4G_CLASS) };
 #undef M4G_CLASS
 
+// Datatypes and reduction operations in the numbering of the Go side.
+#define M4G_TYPES(X)                                                                                                   \
+  X(BYTE) X(INT8_T) X(INT16_T) X(INT32_T) X(INT64_T) X(UINT8_T) X(UINT16_T) X(UINT32_T) X(UINT64_T) X(FLOAT)           \
+  X(DOUBLE) X(C_FLOAT_COMPLEX) X(C_DOUBLE_COMPLEX) X(2INT) X(LONG_INT) X(FLOAT_INT) X(DOUBLE_INT)
+#define M4G_OPS(X)                                                                                                     \
+  X(MAX) X(MIN) X(SUM) X(PROD) X(LAND) X(BAND) X(LOR) X(BOR) X(LXOR) X(BXOR) X(MINLOC) X(MAXLOC)
+#define M4G_TYPE(name) M4G_TYPE_##name,
+enum m4g_type { M4G_TYPES(M4G_TYPE) };
+#undef M4G_TYPE
+#define M4G_OP(name) M4G_OP_##name,
+enum m4g_redop { M4G_OPS(M4G_OP) };
+#undef M4G_OP
+
+// What a collective operation has besides op->addr, the buffer that is sent,
+// and op->len, its length or that of the other one, whichever is more.
+typedef struct m4g_coll {
+  uint64_t recv;  // the buffer that is received into
+  int64_t count;  // elements for each rank, where all have as many
+  int64_t size;   // bytes of an element
+  uint64_t sendcounts, sdispls, recvcounts, rdispls; // addresses of arrays, of int, or with wide of int64_t
+  int32_t type, op, root;
+  uint8_t in_place, wide;
+  uint8_t reserved[2];
+} m4g_coll;
+
 // One operation, in C memory so that MPI and the leader's poll may keep
 // pointers to it. cmpi.Op is its mirror in Go; a test compares the layouts.
 typedef struct m4g_op {
@@ -76,7 +115,7 @@ typedef struct m4g_op {
   uint8_t found;     // out, IMPROBE and IPROBE: there was a message
   uint8_t cancelled; // out: MPI_Test_cancelled
   uint8_t truncated; // out: the message was longer than len
-  uint8_t reserved[2];
+  uint8_t reserved[6];
   uint32_t remaining; // in the head of a set: operations of the set that are not done
   uint8_t scratch[M4G_SCRATCH + 8]; // the last 8 bytes guard the first 256
 } m4g_op;
@@ -174,12 +213,29 @@ typedef struct m4g_constant {
 } m4g_constant;
 
 // The C reference loops that ours are measured against, on MPI_COMM_WORLD (bench.h).
-enum m4g_bench_mode { M4G_BENCH_LATENCY, M4G_BENCH_BANDWIDTH, M4G_BENCH_BIBANDWIDTH, M4G_BENCH_BARRIER };
+enum m4g_bench_mode {
+  M4G_BENCH_LATENCY,
+  M4G_BENCH_BANDWIDTH,
+  M4G_BENCH_BIBANDWIDTH,
+  M4G_BENCH_BARRIER,
+  M4G_BENCH_BCAST,
+  M4G_BENCH_ALLREDUCE,
+  M4G_BENCH_ALLTOALL,
+};
 typedef struct m4g_bench {
   int32_t mode, peer, sender, window, iterations;
   int64_t size;
   void *sendbuf, *recvbuf;
 } m4g_bench;
+
+// A communicator, as far as the Go side needs to know it.
+typedef struct m4g_comm {
+  int32_t rc, rank, size;
+  uint64_t handle; // 0 for MPI_COMM_NULL
+  const char *failed; // the call that failed, when rc is not 0
+} m4g_comm;
+
+enum m4g_split { M4G_SPLIT_COLOR, M4G_SPLIT_SHARED };
 
 // One family of MPI libraries that share a binary interface.
 struct m4g_family {
@@ -190,6 +246,15 @@ struct m4g_family {
   void (*init)(m4g_start *s, int required);
   int (*agree)(uint64_t comm, const char *mine, char *all, int width);
   uint64_t (*poll)(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t want, uint32_t spins, uint32_t flags);
+  // split calls MPI_Comm_split, or MPI_Comm_split_type; a negative color is MPI_UNDEFINED.
+  void (*split)(m4g_comm *c, uint64_t comm, int how, int color, int key);
+  void (*from_fortran)(m4g_comm *c, int handle);
+  int (*to_fortran)(uint64_t comm);
+  int (*comm_free)(uint64_t comm);
+  int (*set_name)(uint64_t comm, const char *name);
+  int (*get_name)(uint64_t comm, char *name, int size);
+  // wide tells whether collectives with counts above INT_MAX for each rank work.
+  int (*wide)(void);
   int (*finalize)(void);
   int (*abort)(uint64_t comm, int code);
   int (*error_class)(int code); // the number of the Go side: see error classes below

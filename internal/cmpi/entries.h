@@ -23,13 +23,59 @@ ENTRY(int, Comm_size, (MPI_Comm comm, int *size))
 ENTRY(int, Comm_dup, (MPI_Comm comm, MPI_Comm *newcomm))
 ENTRY(int, Comm_idup, (MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request))
 ENTRY(int, Comm_free, (MPI_Comm *comm))
+ENTRY(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *newcomm))
 ENTRY(int, Comm_split_type, (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm))
 ENTRY(int, Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errhandler))
+ENTRY(int, Comm_set_name, (MPI_Comm comm, const char *comm_name))
+ENTRY(int, Comm_get_name, (MPI_Comm comm, char *comm_name, int *resultlen))
+ENTRY(int, Comm_test_inter, (MPI_Comm comm, int *flag))
+#ifdef COMM_HANDLES_ARE_CONVERTED
+ENTRY(MPI_Comm, Comm_f2c, (MPI_Fint comm))
+ENTRY(MPI_Fint, Comm_c2f, (MPI_Comm comm))
+#endif
 ENTRY(int, Comm_get_attr, (MPI_Comm comm, int keyval, void *attribute_val, int *flag))
 ENTRY(int, Allgather,
       (const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
        MPI_Comm comm))
+
 ENTRY(int, Ibarrier, (MPI_Comm comm, MPI_Request *request))
+ENTRY(int, Ibcast, (void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request))
+ENTRY(int, Ireduce,
+      (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm,
+       MPI_Request *request))
+ENTRY(int, Iallreduce,
+      (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+       MPI_Request *request))
+ENTRY(int, Iscan,
+      (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+       MPI_Request *request))
+ENTRY(int, Iexscan,
+      (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+       MPI_Request *request))
+ENTRY(int, Igather,
+      (const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
+       int root, MPI_Comm comm, MPI_Request *request))
+ENTRY(int, Igatherv,
+      (const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
+       const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request))
+ENTRY(int, Iallgather,
+      (const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
+       MPI_Comm comm, MPI_Request *request))
+ENTRY(int, Iallgatherv,
+      (const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
+       const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request))
+ENTRY(int, Iscatter,
+      (const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
+       int root, MPI_Comm comm, MPI_Request *request))
+ENTRY(int, Iscatterv,
+      (const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf,
+       int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request))
+ENTRY(int, Ialltoall,
+      (const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
+       MPI_Comm comm, MPI_Request *request))
+ENTRY(int, Ialltoallv,
+      (const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf,
+       const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request))
 
 ENTRY(int, Isend,
       (const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request))
@@ -65,6 +111,19 @@ OPTIONAL(int, Irecv_c,
           MPI_Request *request))
 OPTIONAL(int, Imrecv_c,
          (void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request))
+OPTIONAL(int, Igatherv_c,
+         (const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
+          const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request))
+OPTIONAL(int, Iallgatherv_c,
+         (const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[],
+          const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request))
+OPTIONAL(int, Iscatterv_c,
+         (const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype,
+          void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request))
+OPTIONAL(int, Ialltoallv_c,
+         (const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype,
+          void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+          MPI_Request *request))
 
 // The C reference loops of bench.h.
 ENTRY(int, Send, (const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm))
@@ -72,6 +131,12 @@ ENTRY(int, Recv,
       (void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status))
 ENTRY(int, Waitall, (int count, MPI_Request requests[], MPI_Status statuses[]))
 ENTRY(int, Barrier, (MPI_Comm comm))
+ENTRY(int, Bcast, (void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm))
+ENTRY(int, Allreduce,
+      (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm))
+ENTRY(int, Alltoall,
+      (const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
+       MPI_Comm comm))
 
 #undef ENTRY
 #undef OPTIONAL

@@ -266,6 +266,9 @@ static int post_imrecv(m4g_op *o, MPI_Request *r) {
   return rc;
 }
 
+#include "collective.h"
+#include "comm.h"
+
 // room makes place for one more request at e->tail.
 static int room(m4g_engine *e) {
   if (e->tail < e->cap) return 1;
@@ -568,6 +571,7 @@ static void start(m4g_engine *e, m4g_op *o) {
     break;
   }
   case M4G_BARRIER: rc = mpi.Ibarrier(to_comm(o->comm), &r); break;
+  default: rc = post_collective(o, &r); break;
   }
   if (rc == MPI_SUCCESS && !room(e)) rc = MPI_ERR_NO_MEM;
   track(e, o, rc, r);
@@ -815,6 +819,13 @@ const m4g_family FAMILY = {
     .init = init,
     .agree = agree,
     .poll = poll,
+    .split = split,
+    .from_fortran = from_fortran,
+    .to_fortran = to_fortran,
+    .comm_free = comm_free,
+    .set_name = set_name,
+    .get_name = get_name,
+    .wide = wide,
     .finalize = finalize,
     .abort = abort_job,
     .error_class = error_class,

@@ -34,7 +34,7 @@ type Op struct {
 
 	Kind, Flags, state          uint8
 	Found, Cancelled, Truncated uint8
-	_                           [2]uint8
+	_                           [6]uint8
 	remaining                   uint32
 
 	Scratch [ScratchSize + 8]byte
@@ -54,6 +54,20 @@ const (
 	Cancel  = C.M4G_CANCEL
 	Dup     = C.M4G_DUP
 	Barrier = C.M4G_BARRIER
+
+	Bcast      = C.M4G_BCAST
+	Reduce     = C.M4G_REDUCE
+	Allreduce  = C.M4G_ALLREDUCE
+	Scan       = C.M4G_SCAN
+	Exscan     = C.M4G_EXSCAN
+	Gather     = C.M4G_GATHER
+	Gatherv    = C.M4G_GATHERV
+	Allgather  = C.M4G_ALLGATHER
+	Allgatherv = C.M4G_ALLGATHERV
+	Scatter    = C.M4G_SCATTER
+	Scatterv   = C.M4G_SCATTERV
+	Alltoall   = C.M4G_ALLTOALL
+	Alltoallv  = C.M4G_ALLTOALLV
 )
 
 // Flags of operations; see enum m4g_flag.
@@ -120,7 +134,7 @@ func (o *Op) Target(other *Op, serial uint32) {
 	o.Addr, o.Handle = uint64(uintptr(unsafe.Pointer(other))), uint64(serial)
 }
 
-// The layouts of Op and Patience are those of their C mirrors, or this does not compile.
+// The layouts of Op, Coll and Patience are those of their C mirrors, or this does not compile.
 var (
 	_ [unsafe.Sizeof(Op{}) - C.sizeof_m4g_op]struct{}
 	_ [C.sizeof_m4g_op - unsafe.Sizeof(Op{})]struct{}
@@ -128,6 +142,9 @@ var (
 	_ [unsafe.Offsetof(Op{}.RC) - unsafe.Offsetof(C.m4g_op{}.rc)]struct{}
 	_ [unsafe.Offsetof(Op{}.Index) - unsafe.Offsetof(C.m4g_op{}.index)]struct{}
 	_ [unsafe.Offsetof(Op{}.Truncated) - unsafe.Offsetof(C.m4g_op{}.truncated)]struct{}
+	_ [unsafe.Sizeof(Coll{}) - C.sizeof_m4g_coll]struct{}
+	_ [C.sizeof_m4g_coll - unsafe.Sizeof(Coll{})]struct{}
+	_ [unsafe.Offsetof(Coll{}.Wide) - unsafe.Offsetof(C.m4g_coll{}.wide)]struct{}
 	_ [unsafe.Sizeof(Patience{}) - C.sizeof_m4g_patience]struct{}
 	_ [C.sizeof_m4g_patience - unsafe.Sizeof(Patience{})]struct{}
 )

@@ -209,6 +209,16 @@ func (e *Engine) reap(done *cmpi.Op) {
 	}
 }
 
+// Discard ends an operation that was made ready but is not to be begun, as if it
+// were complete.
+func (e *Engine) Discard(op *Op) {
+	e.Exclusive(func() {
+		if op.finish() {
+			e.owed = true
+		}
+	})
+}
+
 // Exclusive runs f while nobody else calls MPI, on the one thread that may if
 // there is one.
 func (e *Engine) Exclusive(f func()) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
 	"github.com/mpi4go/mpi4go/mem"
@@ -16,11 +17,51 @@ type Spec struct {
 	Kind      uint8 // of cmpi's kinds
 	Comm      uint64
 	Peer, Tag int
-	Buf       mem.Buffer
+	Buf       mem.Buffer // what is sent or received
+	Coll      *Coll      // of a collective operation
+}
+
+// Coll is what a collective operation has besides its Spec.
+type Coll struct {
+	Type, Op, Root int32 // of cmpi's numbering
+	InPlace        bool
+	Count, Size    int        // elements for each rank, bytes of one
+	Recv           mem.Buffer // what is received into, if not Spec.Buf
+
+	// An element for each rank, or none.
+	SendCounts, SDispls, RecvCounts, RDispls Ints
+	Wide                                     bool // they are of 64 bits
+}
+
+// Ints are counts or displacements, of 32 bits or of 64: one of the two is nil.
+type Ints struct {
+	Narrow []int32
+	Wide   []int64
+}
+
+func (a *Ints) pointer() unsafe.Pointer {
+	if a.Wide != nil {
+		return unsafe.Pointer(unsafe.SliceData(a.Wide))
+	}
+	return unsafe.Pointer(unsafe.SliceData(a.Narrow))
+}
+
+func (a *Ints) addr() uint64 { return uint64(uintptr(a.pointer())) }
+
+// pin keeps the buffers where they are until the pinner lets go.
+func (c *Coll) pin(p *runtime.Pinner) {
+	c.Recv.Pin(p)
+	for _, a := range []*Ints{&c.SendCounts, &c.SDispls, &c.RecvCounts, &c.RDispls} {
+		if at := a.pointer(); at != nil {
+			p.Pin(at)
+		}
+	}
 }
 
 // short tells whether the bytes travel through the slot's scratch.
-func (s *Spec) short() bool { return s.Buf.Len() <= cmpi.ScratchSize && s.Buf.Kind() != mem.Device }
+func (s *Spec) short() bool {
+	return s.Buf.Len() <= cmpi.ScratchSize && s.Buf.Kind() != mem.Device && s.Coll == nil
+}
 
 func (s *Spec) sends() bool { return s.Kind == cmpi.Send || s.Kind == cmpi.Ssend }
 
@@ -184,7 +225,7 @@ func (op *Op) reset(e *Engine, spec Spec) {
 // Clear lets go of the buffers of an operation that is done, before it is kept
 // for reuse.
 func (op *Op) Clear() {
-	op.Buf = mem.Buffer{}
+	op.Buf, op.Coll = mem.Buffer{}, nil
 	clear(op.rest)
 }
 
@@ -222,6 +263,9 @@ func (op *Op) load(p *part) {
 // keep pins a buffer until the operation is done.
 func (op *Op) keep(p *part) {
 	p.Buf.Pin(&op.pin)
+	if p.Coll != nil {
+		p.Coll.pin(&op.pin)
+	}
 	op.pinned = true
 }
 
@@ -233,12 +277,32 @@ func (spec *Spec) reset(s *cmpi.Op) {
 // load gives a slot the buffer: a copy if it is short, its address otherwise.
 func (spec *Spec) load(s *cmpi.Op) {
 	s.Len, s.Addr = int64(spec.Buf.Len()), uint64(spec.Buf.Addr())
+	if spec.Coll != nil {
+		spec.Coll.load(s)
+	}
 	if !spec.short() {
 		return
 	}
 	s.Flags |= cmpi.InScratch
 	if spec.sends() {
 		copy(s.Scratch[:], spec.Buf.Bytes())
+	}
+}
+
+// load gives a slot the arguments of a collective operation.
+func (c *Coll) load(s *cmpi.Op) {
+	s.Len = max(s.Len, int64(c.Recv.Len()))
+	to := s.Coll()
+	*to = cmpi.Coll{
+		Recv: uint64(c.Recv.Addr()), Count: int64(c.Count), Size: int64(c.Size),
+		SendCounts: c.SendCounts.addr(), SDispls: c.SDispls.addr(), RecvCounts: c.RecvCounts.addr(), RDispls: c.RDispls.addr(),
+		Type: c.Type, Op: c.Op, Root: c.Root,
+	}
+	if c.InPlace {
+		to.InPlace = 1
+	}
+	if c.Wide {
+		to.Wide = 1
 	}
 }
 
