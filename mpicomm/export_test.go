@@ -33,3 +33,9 @@ func SetPiece(n int) (restore func()) {
 	piece = n
 	return func() { piece = old }
 }
+
+// NameInMPI is the name that MPI has for a communicator.
+func NameInMPI(c *Comm) (name string, err error) {
+	c.p.engine.Exclusive(func() { name, err = c.p.lib.CommName(c.handle) })
+	return name, err
+}
