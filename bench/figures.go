@@ -158,6 +158,24 @@ var figures = []figure{
 		}
 		return []result{atMost(fmt.Sprintf("%.2f us a message over %.2f us on 2 ranks", eight[0].Us, two[0].Us), eight[0].Us/two[0].Us, 50, 50, "%.1f x")}, nil
 	}},
+	{"collectives, 4 ranks", func(m *measurement) ([]result, error) {
+		var results []result
+		for _, c := range []struct {
+			call, size string
+			must       float64
+			plus       float64 // us
+		}{{"allreduce", "8", 1.5, 1}, {"allreduce", "1M", 1.1, 0}, {"alltoall", "1K", 1.3, 0}} {
+			rows, err := m.rows("-n", "4", "collective", c.call, "--sizes", c.size, "--rounds", "9")
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range rows {
+				results = append(results, atMost(fmt.Sprintf("%s, %d B: %.1f us, C's blocking call %.1f us", c.call, r.Size, r.Us, r.CUs),
+					(r.Us-c.plus)/r.CUs, c.must, c.must, "%.2f x"))
+			}
+		}
+		return results, nil
+	}},
 	{"MPI4Dask's coroutine", func(m *measurement) ([]result, error) {
 		theirs, err := asyncio(m.mpi)
 		if err != nil {

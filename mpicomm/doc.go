@@ -1,5 +1,5 @@
 // Package mpicomm is MPI for Go programs: non-blocking point-to-point
-// operations, probes and communicators, over whichever MPI library launched the
+// operations, probes, collectives and communicators, over whichever MPI library launched the
 // job.
 //
 // # Model
@@ -16,6 +16,14 @@
 // ranks on one communicator. Receives that could match the same message are
 // served in the order of their calls.
 //
+// # Collectives
+//
+// [Bcast], [Allreduce], [Gather] and the others are functions that are generic
+// over the type of the elements. All ranks of a communicator start its
+// collectives in the same order, so do that from one goroutine; Config.Debug
+// checks it. [Comm.Split] and its kin make communicators, one at a time in a
+// process.
+//
 // # Who owns the buffer
 //
 // An operation that was started owns its buffer until it is done: do not write
@@ -27,7 +35,7 @@
 //
 // Every operation is exactly one MPI message of MPI_BYTE with no header, of any
 // length, so the other end may be a C or mpi4py program that calls MPI_Send or
-// MPI_Recv on the same communicator.
+// MPI_Recv on the same communicator. Collectives are those of MPI, too.
 //
 // A receive whose message is longer than its buffer fails with [ErrTruncate].
 // The message is consumed, and no byte past the end of the buffer is written.
@@ -40,7 +48,6 @@
 //
 // # Not supported
 //
-// Collectives and communicators other than World and its duplicates (planned),
-// one-sided communication, persistent and partitioned operations,
+// One-sided communication, persistent and partitioned operations,
 // intercommunicators, MPI-IO, dynamic processes, device memory (planned).
 package mpicomm

@@ -90,6 +90,27 @@ func readsWhenTold(t *testing.T, c *mpicomm.Comm, tag int) {
 	reads(long)(t, c, tag)
 }
 
+// collects gathers a long message from each rank.
+func collects(t *testing.T, c *mpicomm.Comm, _ int) {
+	mine, all := pattern(long, c.Rank()), make([]byte, 2*long)
+	require.NoError(t, mpicomm.Allgather(mpitest.Context(t), c, mine, all))
+	clear(mine)
+	requirePattern(t, all[:long], 0)
+	requirePattern(t, all[long:], 1)
+}
+
+// startsCollective does so without waiting.
+func startsCollective(t *testing.T, c *mpicomm.Comm, _ int) {
+	mine, all, counts := pattern(long, c.Rank()), make([]byte, 2*long), []int{long, long}
+	r, err := mpicomm.Iallgatherv(c, mine, all, counts, nil)
+	require.NoError(t, err)
+	clear(counts)
+	wait(t, r)
+	clear(mine)
+	requirePattern(t, all[:long], 0)
+	requirePattern(t, all[long:], 1)
+}
+
 var ownerships = []ownership{
 	{
 		"`Isend`, `Issend`, `Post`, over 256 B",
@@ -251,6 +272,29 @@ var ownerships = []ownership{
 			require.ErrorIs(t, err, errCanceled)
 			g.requireIntact(t, 0)
 			reads(short)(t, c, tag)
+		},
+	},
+	{
+		"`Bcast`, `Allreduce` and the other collectives",
+		collects, collects,
+	},
+	{
+		"`Ibcast`, `Iallreduce` and the like",
+		startsCollective, startsCollective,
+	},
+	{
+		"a collective whose context ends",
+		func(t *testing.T, c *mpicomm.Comm, tag int) {
+			mine, all := pattern(long, 0), make([]byte, 2*long)
+			r := inFlight(t, mpicomm.Allgather(onceStarted(t, 1), c, mine, all))
+			signal(t, c, 1, tag)
+			wait(t, r)
+			requirePattern(t, all[long:], 1)
+			clear(mine)
+		},
+		func(t *testing.T, c *mpicomm.Comm, tag int) {
+			await(t, c, 0, tag)
+			collects(t, c, tag)
 		},
 	},
 	{

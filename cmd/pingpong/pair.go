@@ -56,12 +56,17 @@ func (p *pair) decide(yes bool) (bool, error) {
 
 // cLoop returns the time that a C loop takes, after another for warm-up.
 func (p *pair) cLoop(mode cmpi.BenchMode, iterations, warmup, window int, send, recv []byte) (time.Duration, error) {
-	loop := cmpi.Bench{Mode: mode, Peer: p.peer, Sender: p.first, Window: window, Send: send, Recv: recv}
+	loop := cmpi.Bench{Mode: mode, Peer: p.peer, Sender: p.first, Window: window, Send: send, Recv: recv, Size: len(send)}
+	return runLoop(p.lib, loop, warmup, iterations)
+}
+
+// runLoop runs a C loop twice, the second time to measure it.
+func runLoop(lib *cmpi.Library, loop cmpi.Bench, warmup, iterations int) (time.Duration, error) {
 	var seconds float64
 	var err error
 	exclusive := mpicomm.Exclusive(func() {
 		for _, loop.Iterations = range []int{warmup, iterations} {
-			if seconds, err = loop.Run(p.lib); err != nil {
+			if seconds, err = loop.Run(lib); err != nil {
 				return
 			}
 		}
