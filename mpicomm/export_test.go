@@ -25,3 +25,6 @@ func FailSend(c *Comm, code, dest, tag int) {
 
 // EnvMPI is the environment variable that chooses the library.
 const EnvMPI = cmpi.EnvMPI
+
+// Handle is the MPI_Comm of a communicator.
+func Handle(c *Comm) uint64 { return c.handle }
