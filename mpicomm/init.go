@@ -232,11 +232,6 @@ func (p *process) startEngine() {
 	for _, q := range p.lib.Quirks() {
 		quirks |= q.Bit
 	}
-	if p.attached {
-		// MPICH reports a truncated receive to the handler of MPI_COMM_WORLD, which
-		// is the owner's and as a rule ends the job. So there must be none.
-		quirks |= cmpi.QuirkShortRecvOverflows
-	}
 	// With more ranks than cores a poll must let the others run.
 	yield := 0
 	if p.start.LocalSize > onlineCores() {
