@@ -6,7 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,6 +39,50 @@ func TestMain(m *testing.M) {
 }
 
 var background = context.Background()
+
+// TestMigrationPage shows that docs/from-gompi.md has every exported name of gompi.
+func TestMigrationPage(t *testing.T) {
+	mpitest.Alone(t)
+	page, err := os.ReadFile("../../docs/from-gompi.md")
+	require.NoError(t, err)
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/sbromberger/gompi").Output()
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "*.go"))
+	require.NoError(t, err)
+	names := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			var found []*ast.Ident
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				found = []*ast.Ident{n.Name}
+			case *ast.TypeSpec:
+				found = []*ast.Ident{n.Name}
+			case *ast.ValueSpec:
+				found = n.Names
+			case *ast.StructType:
+				for _, field := range n.Fields.List {
+					found = append(found, field.Names...)
+				}
+			case *ast.BlockStmt: // what is local has no name outside
+				return false
+			}
+			for _, id := range found {
+				if id.IsExported() {
+					names++
+					require.Contains(t, string(page), "`"+id.Name+"`")
+				}
+			}
+			return true
+		})
+	}
+	require.Greater(t, names, 100)
+}
 
 // TestHeat runs the example.
 func TestHeat(t *testing.T) {
