@@ -110,19 +110,16 @@ func (p *process) init() error {
 	if p.lib.Finalized() {
 		return fmt.Errorf("%s was finalised already in this process, and cannot be initialised again (MPI-4.1 11.2)", p.lib.Path)
 	}
-	procs := ""
+	procs := p.raiseProcs()
 	if p.lib.Initialized() {
-		if err := p.attach(); err != nil {
-			return err
-		}
-		procs = p.raiseProcs()
+		err = p.attach()
 	} else {
-		procs = p.raiseProcs()
 		booted := make(chan error)
 		go p.boot(booted)
-		if err := <-booted; err != nil {
-			return err
-		}
+		err = <-booted
+	}
+	if err != nil {
+		return err
 	}
 	if launcher.Size > 1 && p.start.Size == 1 {
 		return fmt.Errorf("%s started %d ranks (%s), but %s (%s) sees a job of 1: the launcher belongs to another MPI than the library. Launch with the mpirun of %s, or set %s to the library of the launcher",
