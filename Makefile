@@ -59,6 +59,17 @@ cgocheck: ## run all tests with the full check of the cgo pointer rules
 	@scripts/setup test
 	GOEXPERIMENT=cgocheck2 $(GO) test -count=1 -timeout 20m $(ARGS) ./...
 
+.PHONY: gompi
+gompi: ## test beside gompi, and build bin/pingpong-gompi, which measures it too
+	@scripts/setup ci
+	@mkdir -p bin
+	mpicc=$$(command -v mpicc.openmpi || echo mpicc); \
+	export CGO_CFLAGS="-g -O2 $$($$mpicc --showme:compile)" CGO_LDFLAGS="-g -O2 $$($$mpicc --showme:link)"; \
+	$(GO) vet -tags gompi ./examples/gompi ./cmd/pingpong; \
+	$(GOTOOL) staticcheck -tags gompi ./examples/gompi ./cmd/pingpong; \
+	$(GO) test -tags gompi -count=1 -timeout 20m $(ARGS) ./examples/gompi; \
+	$(GO) build -tags gompi -o bin/pingpong-gompi ./cmd/pingpong
+
 .PHONY: lint
 lint: ## check formatting, vet, staticcheck, and the shell scripts
 	@scripts/setup ci

@@ -75,6 +75,10 @@ func (s *commSet) forget(c *Comm) {
 // World is the communicator of all ranks of the job, MPI_COMM_WORLD itself, so
 // that a program in another language can be at the other end. It panics before
 // Init.
+//
+// Where another package has initialised MPI, the error handler of
+// MPI_COMM_WORLD remains that package's; its default ends the job at an error
+// that only MPI sees. A duplicate returns errors.
 func World() *Comm {
 	p := self.Load()
 	if p == nil {

@@ -19,9 +19,16 @@ type Config struct {
 	MPI string
 
 	// ThreadLevel is asked of MPI_Init_thread. Zero: ThreadSerialized. Below
-	// that all calls are made by one thread, which costs latency.
+	// that all calls are made by one thread, which costs latency. It does not
+	// matter where another package has initialised MPI.
 	// MPI4GO_THREAD_LEVEL: funneled, serialized or multiple.
 	ThreadLevel ThreadLevel
+
+	// Exclusive promises that the program makes MPI calls of its own only
+	// inside [Exclusive]. Attaching to an MPI that another package has
+	// initialised then needs MPI_THREAD_SERIALIZED, and without the promise
+	// MPI_THREAD_MULTIPLE. It matters for nothing else. MPI4GO_EXCLUSIVE: 1 or 0.
+	Exclusive bool
 
 	// GOMAXPROCS is the least value that Init leaves in runtime.GOMAXPROCS,
 	// unless the environment variable of that name is set. A launcher that
@@ -119,6 +126,14 @@ func (c *Config) settings() []setting {
 			func() string { return strconv.Itoa(*p) },
 		}
 	}
+	boolean := func(field, env string, p *bool) setting {
+		return setting{
+			field, env,
+			func(s string) (err error) { *p, err = strconv.ParseBool(s); return err },
+			func() {},
+			func() string { return strconv.FormatBool(*p) },
+		}
+	}
 	return []setting{
 		{
 			"MPI", cmpi.EnvMPI,
@@ -144,18 +159,14 @@ func (c *Config) settings() []setting {
 			},
 			func() string { return c.ThreadLevel.String() },
 		},
+		boolean("Exclusive", "MPI4GO_EXCLUSIVE", &c.Exclusive),
 		number("GOMAXPROCS", "MPI4GO_GOMAXPROCS", &c.GOMAXPROCS, 2),
 		number("Spins", "MPI4GO_SPINS", &c.Spins, 200),
 		duration("LeadTime", "MPI4GO_LEAD_TIME", &c.LeadTime, 500*time.Microsecond),
 		duration("IdleNap", "MPI4GO_IDLE_NAP", &c.IdleNap, 8*time.Millisecond),
 		duration("CancelTimeout", "MPI4GO_CANCEL_TIMEOUT", &c.CancelTimeout, 100*time.Millisecond),
 		duration("DrainTimeout", "MPI4GO_DRAIN_TIMEOUT", &c.DrainTimeout, 30*time.Second),
-		{
-			"Debug", "MPI4GO_DEBUG",
-			func(s string) (err error) { c.Debug, err = strconv.ParseBool(s); return err },
-			func() {},
-			func() string { return strconv.FormatBool(c.Debug) },
-		},
+		boolean("Debug", "MPI4GO_DEBUG", &c.Debug),
 	}
 }
 

@@ -88,7 +88,7 @@ func TestEnvironmentOverField(t *testing.T) {
 func TestEverySetting(t *testing.T) {
 	unsetAll(t)
 	for field, text := range map[string]string{
-		"MPI": "mpich", "ThreadLevel": "multiple", "GOMAXPROCS": "-1", "Spins": "1048576", "LeadTime": "1ms",
+		"MPI": "mpich", "ThreadLevel": "multiple", "Exclusive": "true", "GOMAXPROCS": "-1", "Spins": "1048576", "LeadTime": "1ms",
 		"IdleNap": "3ms", "CancelTimeout": "2s", "DrainTimeout": "1m0s", "Debug": "true",
 	} {
 		s := inForce(t, Config{}, field)
@@ -98,7 +98,7 @@ func TestEverySetting(t *testing.T) {
 		t.Setenv(s.Env, "")
 	}
 	c := Config{
-		MPI: "x", ThreadLevel: ThreadMultiple, GOMAXPROCS: 4, Spins: 5, LeadTime: 1, IdleNap: 2, CancelTimeout: 3, DrainTimeout: 4,
+		MPI: "x", ThreadLevel: ThreadMultiple, Exclusive: true, GOMAXPROCS: 4, Spins: 5, LeadTime: 1, IdleNap: 2, CancelTimeout: 3, DrainTimeout: 4,
 		Debug: true,
 	}
 	settings, err := c.resolve()
@@ -113,7 +113,7 @@ func TestBadSettings(t *testing.T) {
 	for env, values := range map[string][]string{
 		"MPI4GO_THREAD_LEVEL": {"single", "all", "2"}, "MPI4GO_GOMAXPROCS": {"many", "1.5"}, "MPI4GO_SPINS": {"-1", "0x", "1048577"},
 		"MPI4GO_LEAD_TIME": {"50", "-1s", "fast"}, "MPI4GO_IDLE_NAP": {"-1ms"}, "MPI4GO_CANCEL_TIMEOUT": {"1 s"},
-		"MPI4GO_DRAIN_TIMEOUT": {"-30s"}, "MPI4GO_DEBUG": {"yes please"},
+		"MPI4GO_DRAIN_TIMEOUT": {"-30s"}, "MPI4GO_DEBUG": {"yes please"}, "MPI4GO_EXCLUSIVE": {"2"},
 	} {
 		for _, value := range values {
 			t.Setenv(env, value)

@@ -40,6 +40,14 @@
 // A receive whose message is longer than its buffer fails with [ErrTruncate].
 // The message is consumed, and no byte past the end of the buffer is written.
 //
+// # Beside other packages
+//
+// Init attaches to an MPI that another package of the process has initialised,
+// if its thread level suffices; see [Init] and [Config].Exclusive. [World] is
+// MPI_COMM_WORLD itself, whose error handler is then that package's: an error
+// that only MPI sees ends the job, as a rule. On a [Comm.Dup] such errors return
+// (with MPICH those at completion still go to the handler of the world).
+//
 // # Errors
 //
 // What can be seen locally (a rank or tag out of range, a nil communicator) is

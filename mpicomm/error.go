@@ -13,6 +13,8 @@ var (
 	ErrNotInitialized = errors.New("mpi4go is not initialised: call mpicomm.Init first")
 	ErrInitialized    = errors.New("mpi4go was initialised already: Init may be called once in the life of a process (MPI-4.1 11.2.1)")
 	ErrFinalized      = errors.New("mpi4go is finalised: no call is possible after mpicomm.Finalize")
+
+	errDisowned = fmt.Errorf("%w; here the package that initialised MPI finalised it first: call mpicomm.Finalize before that (in gompi: before mpi.Stop)", ErrFinalized)
 )
 
 // Error is a failed operation. errors.Is finds its Class.

@@ -39,3 +39,6 @@ func NameInMPI(c *Comm) (name string, err error) {
 	c.p.engine.Exclusive(func() { name, err = c.p.lib.CommName(c.handle) })
 	return name, err
 }
+
+// Handle is the MPI_Comm of a communicator.
+func Handle(c *Comm) uint64 { return c.handle }

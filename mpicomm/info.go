@@ -22,6 +22,7 @@ type Environment struct {
 	Launcher       string      // what started the job, "" if nothing did
 	ThreadLevel    ThreadLevel // provided by MPI
 	Funneled       bool        // one thread makes all MPI calls
+	Attached       bool        // another package had initialised MPI
 	TagUB          int         // the largest tag
 	Rank, Size     int
 	LocalRank      int    // among the ranks of this host
@@ -55,6 +56,7 @@ func (p *process) newInfo(settings []Setting, procs string, launcher cmpi.Launch
 		Launcher:       launcher.Name,
 		ThreadLevel:    ThreadLevel(p.start.Provided + 1),
 		Funneled:       p.funnel,
+		Attached:       p.attached,
 		TagUB:          p.start.TagUB,
 		Rank:           p.start.Rank,
 		Size:           p.start.Size,
@@ -121,6 +123,9 @@ func (i Environment) String() string {
 	threads := i.ThreadLevel.String()
 	if i.Funneled {
 		threads += ", so one thread makes all calls"
+	}
+	if i.Attached {
+		threads += ", of an MPI that another package has initialised"
 	}
 	row("thread level", "%s", threads)
 	row("tag limit", "%d", i.TagUB)

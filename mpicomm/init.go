@@ -27,9 +27,11 @@ type process struct {
 	world   *Comm
 	private *Comm // the library's own duplicate of the world
 
-	gate   chan struct{} // held by whoever makes a communicator
-	funnel bool
-	calls  chan func() // for the thread that initialised MPI, unless it is the funnel
+	gate     chan struct{} // held by whoever makes a communicator
+	attached bool          // somebody else initialised MPI, and will finalise it
+	touched  bool          // whether anything of MPI happened
+	funnel   bool
+	calls    chan func() // for the thread that initialised MPI, unless it is the funnel
 }
 
 // The states of the library.
@@ -39,6 +41,7 @@ const (
 	initialized
 	finalizing
 	finalized
+	disowned // the owner of MPI finalised it before Finalize was called
 )
 
 var (
@@ -53,6 +56,8 @@ func current() (*process, error) {
 		return self.Load(), nil
 	case finalizing, finalized:
 		return nil, ErrFinalized
+	case disowned:
+		return nil, errDisowned
 	}
 	return nil, ErrNotInitialized
 }
@@ -61,6 +66,12 @@ func current() (*process, error) {
 // the progress engine. It is collective over all ranks, blocks until they are
 // there, and may be called once. A process that no launcher started is a job of
 // one rank.
+//
+// If another package of the process has initialised MPI, Init attaches to it.
+// It is collective then too: no other call on MPI_COMM_WORLD may be under way.
+// It needs MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED with Config.Exclusive.
+// The other package remains the owner: [Finalize] leaves MPI to it. The other
+// way round, a package that initialises MPI after Init makes MPI end the job.
 //
 // The error says which libraries were looked for if there is none, and how to
 // get one; that the launcher belongs to another MPI than the library; that the
@@ -76,7 +87,7 @@ func Init(config Config) error {
 	}
 	p := &process{config: config, gate: make(chan struct{}, 1)}
 	if err := p.init(); err != nil {
-		if !p.touched() { // nothing of MPI happened: another try may do better
+		if !p.touched { // nothing of MPI happened: another try may do better
 			state.Store(beforeInit)
 		} else {
 			state.Store(finalized)
@@ -87,9 +98,6 @@ func Init(config Config) error {
 	state.Store(initialized)
 	return nil
 }
-
-// touched tells whether MPI was initialised.
-func (p *process) touched() bool { return p.start.Size != 0 }
 
 func (p *process) init() error {
 	settings, err := p.config.resolve()
@@ -103,13 +111,15 @@ func (p *process) init() error {
 	if p.lib.Finalized() {
 		return fmt.Errorf("%s was finalised already in this process, and cannot be initialised again (MPI-4.1 11.2)", p.lib.Path)
 	}
-	if p.lib.Initialized() {
-		return fmt.Errorf("%s was initialised by another package of this process: attaching to it is not supported yet; call mpicomm.Init in its place", p.lib.Path)
-	}
 	procs := p.raiseProcs()
-	booted := make(chan error)
-	go p.boot(booted)
-	if err := <-booted; err != nil {
+	if p.lib.Initialized() {
+		err = p.attach()
+	} else {
+		booted := make(chan error)
+		go p.boot(booted)
+		err = <-booted
+	}
+	if err != nil {
 		return err
 	}
 	if launcher.Size > 1 && p.start.Size == 1 {
@@ -163,9 +173,18 @@ func (p *process) boot(booted chan<- error) {
 	}
 }
 
-func (p *process) initMPI() (err error) {
-	p.start, err = p.lib.Init(int(p.config.ThreadLevel) - 1)
-	if err != nil {
+func (p *process) initMPI() error {
+	p.touched = true
+	if err := p.lib.InitThread(int(p.config.ThreadLevel) - 1); err != nil {
+		return fromCall("init", err)
+	}
+	return p.setUp()
+}
+
+// setUp makes what the library needs of an initialised MPI.
+func (p *process) setUp() (err error) {
+	p.touched = true
+	if p.start, err = p.lib.Init(!p.attached); err != nil {
 		return fromCall("init", err)
 	}
 	// MPICH handles SIGUSR1, UCX some others, without the alternate stack.
@@ -297,13 +316,18 @@ func Initialized() bool { return state.Load() == initialized }
 // stuck, MPI_Finalize could hang, so it is not called: PendingError.Skipped is
 // then true, and the program should exit with a code other than 0.
 //
+// Where Init has attached to an MPI of somebody else, Finalize frees what Init
+// has made and leaves MPI to its owner, who finalises it after that.
+// Communicators that the program has made remain until then. If the owner is
+// first, its call does the work of Finalize, and Finalize returns an error.
+//
 // Source: MPI_Finalize, MPI-4.1 11.2.2.
 func Finalize() error {
 	if !state.CompareAndSwap(initialized, finalizing) {
-		if state.Load() >= finalizing {
-			return ErrFinalized
+		if _, err := current(); err != nil {
+			return err
 		}
-		return ErrNotInitialized
+		return ErrFinalized
 	}
 	p := self.Load()
 	report := p.drain()
@@ -311,11 +335,16 @@ func Finalize() error {
 	if !closed && report == nil {
 		report = &PendingError{}
 	}
-	if report != nil && !closed {
-		report.Skipped = true
+	if report != nil {
+		report.Skipped = report.Skipped || !closed
+		report.attached = p.attached
 	}
 	var err error
-	if report == nil || !report.Skipped {
+	switch {
+	case report != nil && report.Skipped:
+	case p.attached:
+		err = p.lib.Detach(p.start.Private)
+	default:
 		p.onInitThread(func() { err = p.lib.Finalize() })
 		if p.funnel {
 			p.engine.EndFunnel()

@@ -15,6 +15,11 @@ import (
 func TestMain(m *testing.M) {
 	mpitest.Main(m,
 		mpitest.Program("abort", programAbort),
+		mpitest.Program("attach", programAttach),
+		mpitest.Program("attach, bad call", programAttachBadCall),
+		mpitest.Program("attach, level", programAttachLevel),
+		mpitest.Program("attach, owner first", programAttachOwnerFirst),
+		mpitest.Program("attach, too late", programAttachTooLate),
 		mpitest.Program("after finalize", programAfterFinalize),
 		mpitest.Program("before init", programBeforeInit),
 		mpitest.Program("c peer", programCPeer),

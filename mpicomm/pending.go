@@ -15,8 +15,9 @@ import (
 type PendingError struct {
 	Operations []string // in flight: the kind, the peer, and with Config.Debug where it was started
 	Forgotten  []string // with Config.Debug: complete, but nobody has asked
-	Skipped    bool     // MPI_Finalize was not called, because it might have hung
+	Skipped    bool     // MPI_Finalize was not called, because it might have hung; of somebody else's MPI: it still might
 	Cause      error    // why it was skipped, or nil
+	attached   bool
 }
 
 // Error describes all of it, a line for each.
@@ -33,7 +34,11 @@ func (e *PendingError) Error() string {
 		}
 	}
 	if e.Skipped {
-		b.WriteString("\nMPI_Finalize was skipped, because it might hang")
+		skipped := "\nMPI_Finalize was skipped, because it might hang"
+		if e.attached {
+			skipped = "\nMPI_Finalize, which is for the package that initialised MPI, might hang"
+		}
+		b.WriteString(skipped)
 		if e.Cause != nil {
 			fmt.Fprintf(&b, ": %v", e.Cause)
 		}

@@ -16,6 +16,7 @@ const (
 	tagBarrier = 13
 	tagResult  = 14
 	tagEnd     = 15
+	tagGompi   = 16
 	tagFirst   = 100 // of the modes that use many
 )
 

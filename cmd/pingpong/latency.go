@@ -27,12 +27,13 @@ type latencyRow struct {
 	P99Us  float64 `json:"p99_us"`
 	MaxUs  float64 `json:"max_us"`
 	Ratio  float64 `json:"ratio,omitempty"`
+	Gompi  float64 `json:"gompi_us,omitempty"`
 	MBPerS float64 `json:"mb_per_s"`
 	Allocs float64 `json:"allocs_per_op"` // heap allocations of the whole process for each send and each receive
 }
 
 func (r latencyRow) columns() []column {
-	return []column{
+	columns := []column{
 		{"size", "%d", r.Size},
 		{"us", "%.2f", r.Us},
 		{"min", "%.2f", r.MinUs},
@@ -43,6 +44,10 @@ func (r latencyRow) columns() []column {
 		optional("ratio", "%.2f", r.Ratio),
 		{"MB/s", "%.2f", r.MBPerS},
 	}
+	if withGompi {
+		columns = append(columns, optional("gompi_us", "%.2f", r.Gompi))
+	}
+	return columns
 }
 
 func (r latencyRow) bench() []benchLine {
@@ -55,7 +60,11 @@ func (r latencyRow) point() (float64, float64, float64) { return float64(r.Size)
 func (c *latencyCmd) Run(j *job) error {
 	return j.between(c.pairFlags, func(p *pair) error {
 		notes := append(latencyNotes(c.sizeFlags), turnsNote(c.Rounds))
-		p.report.begin(len(c.Sizes)*int(c.Rounds)*3, notes...)
+		passes := 3
+		if withGompi {
+			passes = 4
+		}
+		p.report.begin(len(c.Sizes)*int(c.Rounds)*passes, notes...)
 		p.report.plot(c.Plot, "one-way latency (us)")
 		contents := c.pattern()
 		for _, size := range c.Sizes {
@@ -75,6 +84,9 @@ func latencyNotes(f sizeFlags) []string {
 		"one-way time = round trip / 2; us = mean of a round; MB = 10^6 bytes",
 		"min, p50, p99, max: of single round trips / 2, timed in passes of their own (the clock costs them some 40 ns)",
 		"C: blocking MPI_Send and MPI_Recv in a loop, the same MPI in the same process; ratio = us / C_us, below 1 we are faster",
+	}
+	if withGompi {
+		notes = append(notes, "gompi: its blocking SendBytes and RecvPreallocBytes in a loop, likewise; it has no messages of 0 bytes")
 	}
 	if f.Validated {
 		notes = append(notes, "validated: every message of ours; us is then the mean of single round trips, each after a barrier")
@@ -109,10 +121,10 @@ func newLatency(p *pair, size int, f roundFlags, iterations int, contents *patte
 
 const longestTrip = int64(time.Minute)
 
-// passes are ours, C's, and the one for the percentiles. If messages are
+// passes are ours, C's, the one for the percentiles, and gompi's. If messages are
 // validated, the last does for the first too.
 func (l *latency) passes(noC bool) []pass {
-	passes := []pass{l.block, l.c, l.single}
+	passes := []pass{l.block, l.c, l.single, l.gompi()}
 	if l.pattern != nil {
 		passes[0], passes[2] = l.single, nil
 	}
@@ -179,6 +191,7 @@ func (l *latency) row(us [][]float64) latencyRow {
 		MaxUs:  oneWay(l.trips.Max()),
 	}
 	r.Ratio = r.ratio()
+	r.Gompi = median(us[3])
 	r.MBPerS = float64(r.Size) / r.Us
 	r.Allocs = median(l.allocs)
 	return r

@@ -22,7 +22,7 @@ type options struct {
 
 	launchFlags
 
-	Latency     latencyCmd     `cmd:"" default:"withargs" help:"One-way time of a message: half a ping-pong (the default)."`
+	Latency     latencyCmd     `cmd:"" default:"withargs" help:"One-way time of a message: half a ping-pong (the default). Built with -tags gompi (make gompi) it has a column for gompi."`
 	Bandwidth   bandwidthCmd   `cmd:"" help:"MB/s of a window of messages in one direction."`
 	Bibandwidth bibandwidthCmd `cmd:"" help:"MB/s of a window of messages in both directions."`
 	Rate        rateCmd        `cmd:"" help:"Messages/s of a window of messages in one direction."`

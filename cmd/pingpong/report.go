@@ -24,7 +24,7 @@ import (
 //
 // Names end in their unit: _us microseconds, _s seconds, _per_s, _percent,
 // _bytes. Fields of C (c_us, c_rounds_us, c_mb_per_s, c_messages_per_s) and
-// ratio are absent where the C loop did not run. The lists rounds_us and
+// ratio are absent where the C loop did not run, gompi_us where gompi did not. The lists rounds_us and
 // c_rounds_us are in the order of the rounds, us and c_us their medians.
 type report struct {
 	out     *bufio.Writer

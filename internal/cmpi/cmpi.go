@@ -14,7 +14,8 @@ package cmpi
 static uint64_t call_poll(uint64_t e, uint64_t chain, uint32_t target, uint32_t want, uint32_t spins) {
   return ((m4g_engine *)(uintptr_t)e)->family->poll((m4g_engine *)(uintptr_t)e, (m4g_op *)(uintptr_t)chain, target, want, spins, 0);
 }
-static void call_init(const m4g_family *f, m4g_start *s, int required) { f->init(s, required); }
+static int call_init_thread(const m4g_family *f, int required) { return f->init_thread(required); }
+static void call_init(const m4g_family *f, m4g_start *s, int ours) { f->init(s, ours); }
 static int call_agree(const m4g_family *f, uint64_t comm, const char *mine, char *all, int width) { return f->agree(comm, mine, all, width); }
 static int call_finalize(const m4g_family *f) { return f->finalize(); }
 static int call_abort(const m4g_family *f, uint64_t comm, int code) { return f->abort(comm, code); }
@@ -59,8 +60,7 @@ type Library struct {
 
 // Start is what MPI_Init_thread and the calls after it tell.
 type Start struct {
-	Provided             int  // thread level
-	Foreign              bool // somebody else had initialised MPI
+	Provided             int // thread level
 	Rank, Size           int
 	LocalRank, LocalSize int
 	TagUB                int
@@ -77,17 +77,28 @@ type CallError struct {
 
 func (e *CallError) Error() string { return e.Call + ": " + e.Text }
 
-// Init initialises MPI at a thread level, or finds it initialised, and makes
-// the communicators that the library needs. It is collective and blocks.
-func (l *Library) Init(required int) (Start, error) {
+// InitThread calls MPI_Init_thread. It is collective and blocks.
+func (l *Library) InitThread(required int) error {
+	if rc := C.call_init_thread(l.family, C.int(required)); rc != 0 {
+		return l.callError("MPI_Init_thread", int(rc))
+	}
+	return nil
+}
+
+// Init makes the communicators that the library needs of an initialised MPI. In
+// one that is ours it makes errors return. It is collective and blocks.
+func (l *Library) Init(ours bool) (Start, error) {
 	var s C.m4g_start
-	C.call_init(l.family, &s, C.int(required))
+	whose := C.int(0)
+	if ours {
+		whose = 1
+	}
+	C.call_init(l.family, &s, whose)
 	if s.rc != 0 {
 		return Start{}, l.callError(C.GoString(s.failed), int(s.rc))
 	}
 	return Start{
 		Provided:  int(s.provided),
-		Foreign:   s.foreign != 0,
 		Rank:      int(s.rank),
 		Size:      int(s.size),
 		LocalRank: int(s.local_rank),

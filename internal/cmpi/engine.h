@@ -200,7 +200,7 @@ enum m4g_poll_flag {
 };
 
 typedef struct m4g_start { // what Init learns
-  int32_t rc, provided, foreign; // foreign: somebody else had initialised MPI
+  int32_t rc, provided;
   int32_t rank, size, local_rank, local_size;
   int64_t tag_ub;
   uint64_t world, private_comm;
@@ -243,7 +243,13 @@ struct m4g_family {
   const m4g_constant *constants; // ends with a NULL name
   // load resolves every entry; it returns the name of a missing symbol or NULL.
   const char *(*load)(void *library);
-  void (*init)(m4g_start *s, int required);
+  int (*init_thread)(int required);
+  int (*query_thread)(int *provided);
+  // init makes what the library needs of an initialised MPI; ours tells that we
+  // initialised it.
+  void (*init)(m4g_start *s, int ours);
+  // detach frees that again, in an MPI that is somebody else's.
+  int (*detach)(uint64_t private_comm);
   int (*agree)(uint64_t comm, const char *mine, char *all, int width);
   uint64_t (*poll)(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t want, uint32_t spins, uint32_t flags);
   // split calls MPI_Comm_split, or MPI_Comm_split_type; a negative color is MPI_UNDEFINED.
@@ -284,5 +290,9 @@ void m4g_nap(m4g_engine *e, int64_t ns, int funnel);
 void m4g_ring(m4g_engine *e);
 // m4g_restack makes the handler of a signal run on the alternate stack, which Go requires.
 void m4g_restack(int signal);
+
+// m4gFinalizing is called, from within MPI_Finalize, when the owner of an MPI
+// that is not ours finalises it. It is in Go (foreign.go).
+void m4gFinalizing(void);
 
 #endif

@@ -34,6 +34,12 @@ ENTRY(MPI_Comm, Comm_f2c, (MPI_Fint comm))
 ENTRY(MPI_Fint, Comm_c2f, (MPI_Comm comm))
 #endif
 ENTRY(int, Comm_get_attr, (MPI_Comm comm, int keyval, void *attribute_val, int *flag))
+ENTRY(int, Comm_set_attr, (MPI_Comm comm, int keyval, void *attribute_val))
+ENTRY(int, Comm_delete_attr, (MPI_Comm comm, int keyval))
+ENTRY(int, Comm_create_keyval,
+      (int (*copy)(MPI_Comm, int, void *, void *, void *, int *), int (*delete)(MPI_Comm, int, void *, void *),
+       int *keyval, void *extra_state))
+ENTRY(int, Comm_free_keyval, (int *keyval))
 ENTRY(int, Allgather,
       (const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
        MPI_Comm comm))

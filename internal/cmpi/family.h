@@ -129,6 +129,8 @@ static void set_status(m4g_op *o, const MPI_Status *status) {
 
 // complete takes the outcome of a posted operation from MPI.
 static void complete(m4g_engine *e, m4g_op *o, int rc, const MPI_Status *status) {
+  // A duplicate has the error handler of its origin, which may be somebody else's.
+  if (o->kind == M4G_DUP && rc == MPI_SUCCESS) rc = mpi.Comm_set_errhandler(to_comm(o->handle), MPI_ERRORS_RETURN);
   o->rc = rc;
   if (o->kind == M4G_RECV || o->kind == M4G_IMRECV) {
     int64_t matched = o->count; // what MPI_Improbe said, or -1
@@ -727,7 +729,30 @@ static int finalized(void) {
   return mpi.Finalized(&flag) == MPI_SUCCESS && flag;
 }
 
-static void init(m4g_start *s, int required) {
+// An MPI of somebody else begins MPI_Finalize by deleting the attributes of
+// MPI_COMM_SELF (MPI-4.1 11.2.4): by one of them we hear of it.
+static int finalize_key;
+
+static int not_copied(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag) {
+  (void)comm, (void)key, (void)extra, (void)value, (void)copy;
+  *flag = 0;
+  return MPI_SUCCESS;
+}
+
+static int deleted(MPI_Comm comm, int key, void *value, void *extra) {
+  (void)comm, (void)key, (void)value, (void)extra;
+  m4gFinalizing();
+  return MPI_SUCCESS;
+}
+
+static int init_thread(int required) {
+  int provided;
+  return mpi.Init_thread(NULL, NULL, required, &provided);
+}
+
+static int query_thread(int *provided) { return mpi.Query_thread(provided); }
+
+static void init(m4g_start *s, int ours) {
 #define TRY(call)                                                                                                      \
   if ((s->rc = mpi.call) != MPI_SUCCESS) {                                                                             \
     s->failed = "MPI_" #call;                                                                                          \
@@ -735,13 +760,13 @@ static void init(m4g_start *s, int required) {
   }
   int flag = 0, *tag_ub = NULL;
   MPI_Comm private, local;
-  s->foreign = initialized();
-  if (s->foreign) {
-    TRY(Query_thread(&s->provided));
-  } else {
-    TRY(Init_thread(NULL, NULL, required, &s->provided));
+  TRY(Query_thread(&s->provided));
+  if (ours) {
     TRY(Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     TRY(Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+  } else {
+    TRY(Comm_create_keyval(not_copied, deleted, &finalize_key, NULL));
+    TRY(Comm_set_attr(MPI_COMM_SELF, finalize_key, NULL));
   }
   s->world = from_comm(MPI_COMM_WORLD);
   TRY(Comm_rank(MPI_COMM_WORLD, &s->rank));
@@ -790,11 +815,24 @@ static void version(char *text, int size, int *major, int *minor) {
   text[size - 1] = 0;
 }
 
-static int finalize(void) {
+static void free_guard_types(void) {
   for (int n = 0; n <= M4G_SCRATCH; n++) {
     if (guard.made[n]) mpi.Type_free(&guard.types[n]);
     guard.made[n] = 0;
   }
+}
+
+static int detach(uint64_t private_comm) {
+  MPI_Comm private = to_comm(private_comm);
+  free_guard_types();
+  int rc = mpi.Comm_delete_attr(MPI_COMM_SELF, finalize_key);
+  if (rc == MPI_SUCCESS) rc = mpi.Comm_free_keyval(&finalize_key);
+  if (rc == MPI_SUCCESS) rc = mpi.Comm_free(&private);
+  return rc;
+}
+
+static int finalize(void) {
+  free_guard_types();
   return mpi.Finalize();
 }
 static int abort_job(uint64_t comm, int code) { return mpi.Abort(to_comm(comm), code); }
@@ -816,7 +854,10 @@ const m4g_family FAMILY = {
     .name = FAMILY_NAME,
     .constants = constants,
     .load = load,
+    .init_thread = init_thread,
+    .query_thread = query_thread,
     .init = init,
+    .detach = detach,
     .agree = agree,
     .poll = poll,
     .split = split,

@@ -34,6 +34,8 @@ type Engine struct {
 	calls      chan func() // for the funnel's thread
 	stopping   atomic.Bool
 	closed     atomic.Bool
+	exclusives atomic.Uint64 // calls of Exclusive so far
+	exclusive  atomic.Uint64 // the number of the one that has the lead, or 0
 
 	owed     bool         // somebody was woken and has not had its turn; under the lead
 	detached atomic.Int64 // queued sends that nobody waits for
@@ -240,9 +242,22 @@ func (e *Engine) Exclusive(f func()) {
 			time.Sleep(50 * time.Microsecond)
 		}
 	}
-	defer e.release()
+	id := e.exclusives.Add(1)
+	e.exclusive.Store(id)
+	defer e.endExclusive(id)
 	f()
 }
+
+// endExclusive gives the lead of a call of Exclusive back, once.
+func (e *Engine) endExclusive(id uint64) {
+	if id != 0 && e.exclusive.CompareAndSwap(id, 0) {
+		e.release()
+	}
+}
+
+// TakeBack takes the lead from a call of Exclusive whose function waits for the
+// caller, and so does nothing else until that returns.
+func (e *Engine) TakeBack() { e.endExclusive(e.exclusive.Load()) }
 
 // Close takes the lead for good: from now on only the caller may call MPI, and
 // no operation makes progress. It returns false if that took longer than the
