@@ -63,7 +63,7 @@ func Ibcast[D mem.Data](c *Comm, buf D, root int) (*Request, error) {
 func bcastOp(c *Comm, buf mem.Buffer, root int) (Op, error) {
 	op := c.collective(cmpi.Bcast, buf, progress.Coll{Type: cmpi.Byte, Size: 1, Count: buf.Len(), Root: int32(root)})
 	if buf.Kind() == mem.Device {
-		return op, fmt.Errorf("bcast: device memory: this version passes host memory only; copy it to the host: %w", errUnsupported)
+		return op, deviceError("ibcast")
 	}
 	return op, op.checkRoot()
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/progress"
 	"github.com/mpi4go/mpi4go/mem"
 )
@@ -22,7 +23,8 @@ type Comm struct {
 	sends      *progress.Op // the owner of sends that nobody waits for
 	sent       *Request     // what Isend returns for them
 
-	order order // of collectives
+	order order       // of collectives
+	known *inner.Comm // to the other ranks; nil if the library did not make it
 
 	freed      atomic.Bool
 	failed     atomic.Bool // whether async holds something, or the communicator was freed
@@ -33,6 +35,9 @@ type Comm struct {
 // newComm wraps a communicator that was just made, on every rank of it.
 func (p *process) newComm(comm cmpi.Comm, name string) (*Comm, error) {
 	c := p.wrapComm(comm, name)
+	if err := p.introduce(c); err != nil {
+		return nil, err
+	}
 	if !p.config.Debug {
 		return c, nil
 	}

@@ -2,12 +2,14 @@ package mpicomm
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/wire"
 )
 
 // Config says how to initialise the library. The zero value is right for most
@@ -53,6 +55,18 @@ type Config struct {
 	// CancelTimeout is how long a receive whose context ended waits for MPI to
 	// say whether it had matched. Zero: 100 ms. MPI4GO_CANCEL_TIMEOUT.
 	CancelTimeout time.Duration
+
+	// Plans says how the frames of multi-buffer messages travel, by their length:
+	// a list such as "inline:512,datatype:1M,request", in which each plan is
+	// for frames of up to as many bytes. Zero: what is best for the MPI library as a
+	// rule. Ranks may differ in it. docs/wire.md; MPI4GO_PLANS.
+	Plans string
+
+	// MaxFrames bounds the frames of a multi-buffer message, and MaxHeader the
+	// bytes of its header with the inline frames in it: a message beyond them is
+	// refused by both sides. Zero: 1048576 and 67108864. MPI4GO_MAX_FRAMES,
+	// MPI4GO_MAX_HEADER.
+	MaxFrames, MaxHeader int
 
 	// DrainTimeout is how long Finalize waits for what is in flight, and for
 	// the other ranks to get there. Zero: 30 s. MPI4GO_DRAIN_TIMEOUT.
@@ -165,6 +179,14 @@ func (c *Config) settings() []setting {
 		duration("LeadTime", "MPI4GO_LEAD_TIME", &c.LeadTime, 500*time.Microsecond),
 		duration("IdleNap", "MPI4GO_IDLE_NAP", &c.IdleNap, 8*time.Millisecond),
 		duration("CancelTimeout", "MPI4GO_CANCEL_TIMEOUT", &c.CancelTimeout, 100*time.Millisecond),
+		{
+			"Plans", "MPI4GO_PLANS",
+			func(s string) error { c.Plans = s; return nil },
+			func() {},
+			func() string { return c.Plans },
+		},
+		number("MaxFrames", "MPI4GO_MAX_FRAMES", &c.MaxFrames, 1<<20),
+		number("MaxHeader", "MPI4GO_MAX_HEADER", &c.MaxHeader, 64<<20),
 		duration("DrainTimeout", "MPI4GO_DRAIN_TIMEOUT", &c.DrainTimeout, 30*time.Second),
 		boolean("Debug", "MPI4GO_DEBUG", &c.Debug),
 	}
@@ -197,7 +219,12 @@ func (c *Config) resolve() ([]Setting, error) {
 		s.zero()
 		inForce = append(inForce, Setting{s.field, s.env, s.value(), source})
 	}
+	if _, err := wire.ParsePlans(c.Plans); err != nil {
+		return nil, fmt.Errorf("mpicomm.Config.Plans: %w", err)
+	}
 	switch {
+	case c.MaxFrames < 1 || c.MaxHeader < 4096 || c.MaxHeader > math.MaxInt32:
+		return nil, fmt.Errorf("mpicomm.Config.MaxFrames, MaxHeader: %d frames, %d bytes: want 1 frame, and from 4096 to 2^31-1 bytes", c.MaxFrames, c.MaxHeader)
 	case c.Spins < 1 || c.Spins > 1<<20:
 		return nil, fmt.Errorf("mpicomm.Config.Spins: %d is not between 1 and %d", c.Spins, 1<<20)
 	case c.ThreadLevel < ThreadFunneled || c.ThreadLevel > ThreadMultiple:

@@ -1,8 +1,8 @@
 package mpicomm
 
 import (
-	"errors"
 	"fmt"
+	"math"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
 	"github.com/mpi4go/mpi4go/internal/progress"
@@ -42,26 +42,50 @@ func (c *Comm) RecvOp(buf mem.Buffer, source, tag int) Op {
 	return c.op(cmpi.Recv, buf, source, tag)
 }
 
+// SendPartsOp describes a standard send of several buffers as one message, with
+// their bytes one after the other and no copy made of them: MPI gathers them
+// itself. Any receive of as many bytes takes it. A part has at most 2^31-1 bytes; the
+// slice of parts must not change until the operation is done.
+//
+// Source: MPI_Isend of a datatype of MPI_Type_create_hindexed, MPI-4.1 5.1.2.
+func (c *Comm) SendPartsOp(parts []mem.Buffer, dest, tag int) Op {
+	op := c.op(cmpi.Send, mem.Buffer{}, dest, tag)
+	op.Parts = progress.NewParts(parts)
+	return op
+}
+
+// RecvPartsOp describes a receive of one message into several buffers, which it
+// fills one after the other. The message must not be longer than all of them
+// together: a length that is not known beforehand needs [Comm.RecvOp].
+//
+// Source: MPI_Irecv with a datatype of MPI_Type_create_hindexed, MPI-4.1 5.1.2.
+func (c *Comm) RecvPartsOp(parts []mem.Buffer, source, tag int) Op {
+	op := c.op(cmpi.Recv, mem.Buffer{}, source, tag)
+	op.Parts, op.Fits = progress.NewParts(parts), true
+	return op
+}
+
 // check finds the mistakes that can be seen without MPI.
 func (op *Op) check() (*process, error) {
-	if c := op.comm; c != nil && c.ready() && uint(op.Peer) < uint(c.size) && uint(op.Tag) <= uint(c.tagUB) && op.Buf.Kind() != mem.Device {
+	if c := op.comm; c != nil && op.Parts == nil && c.ready() && uint(op.Peer) < uint(c.size) && uint(op.Tag) <= uint(c.tagUB) && op.Buf.Kind() != mem.Device {
 		return c.p, nil
 	}
 	p, err := op.comm.usable(op.Kind)
 	if err != nil {
 		return nil, err
 	}
-	return p, op.explain(p)
+	return p, op.explain(p, kindNames[op.Kind])
 }
 
-// explain says what is wrong with the arguments; nil if nothing is.
-func (op *Op) explain(p *process) error {
+// explain says what is wrong with the arguments of an operation; nil if nothing
+// is.
+func (op *Op) explain(p *process, name string) error {
 	if op.Coll != nil {
 		return nil // checked where it was described
 	}
 	receives := op.Kind != cmpi.Send && op.Kind != cmpi.Ssend
 	fail := func(class Class, format string, a ...any) error {
-		return &Error{Op: kindNames[op.Kind], Class: class, Peer: op.Peer, Tag: op.Tag, Text: fmt.Sprintf(format, a...)}
+		return &Error{Op: name, Class: class, Peer: op.Peer, Tag: op.Tag, Text: fmt.Sprintf(format, a...)}
 	}
 	switch {
 	case op.Peer == ProcNull || receives && op.Peer == AnySource:
@@ -77,10 +101,25 @@ func (op *Op) explain(p *process) error {
 	case op.Tag < 0 || op.Tag > p.start.TagUB:
 		return fail(ErrTag, "this MPI has the tags 0 to %d (MPI_TAG_UB, MPI-4.1 9.1.2)", p.start.TagUB)
 	}
+	if op.Parts != nil {
+		for i, part := range op.Parts.Buffers {
+			if part.Len() > math.MaxInt32 {
+				return fail(ErrCount, "part %d has %d bytes; a part has at most 2^31-1: send it as a message of its own", i, part.Len())
+			}
+			if part.Kind() == mem.Device {
+				return deviceError(name)
+			}
+		}
+	}
 	if op.Buf.Kind() == mem.Device {
-		return fmt.Errorf("%s: device memory: this version passes host memory only; copy it to the host: %w", kindNames[op.Kind], errors.ErrUnsupported)
+		return deviceError(name)
 	}
 	return nil
+}
+
+// deviceError is for memory that this version does not pass to MPI.
+func deviceError(op string) error {
+	return fmt.Errorf("%s: device memory: this version passes host memory only; copy it to the host: %w", op, errUnsupported)
 }
 
 // Isend starts a standard send of the buffer to a rank. The buffer belongs to

@@ -108,6 +108,7 @@ enum {
   MPI_ERR_KEYVAL = 48,
 };
 
+#define MPI_BOTTOM ((void *)0)
 #define MPI_IN_PLACE ((void *)-1)
 #define MPI_STATUS_IGNORE ((MPI_Status *)1)
 #define MPI_STATUSES_IGNORE ((MPI_Status *)1)

@@ -107,6 +107,7 @@ static inline int64_t status_bytes(const MPI_Status *s) { return (int64_t)s->_uc
 
 #define COMM_HANDLES_ARE_CONVERTED // by MPI_Comm_f2c and MPI_Comm_c2f
 
+#define MPI_BOTTOM ((void *)0)
 #define MPI_IN_PLACE ((void *)1)
 #define MPI_STATUS_IGNORE ((MPI_Status *)0)
 #define MPI_STATUSES_IGNORE ((MPI_Status *)0)

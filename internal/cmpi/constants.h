@@ -7,7 +7,7 @@
   C(MPI_ERR_REQUEST) C(MPI_ERR_ROOT) C(MPI_ERR_GROUP) C(MPI_ERR_OP) C(MPI_ERR_ARG) C(MPI_ERR_UNKNOWN)                  \
   C(MPI_ERR_TRUNCATE) C(MPI_ERR_OTHER) C(MPI_ERR_INTERN) C(MPI_ERR_IN_STATUS) C(MPI_ERR_PENDING)                       \
   C(MPI_ERR_NO_MEM) C(MPI_ERR_KEYVAL)                                                                                  \
-  C(MPI_MAX_ERROR_STRING) C(MPI_MAX_LIBRARY_VERSION_STRING) C(MPI_MAX_OBJECT_NAME) C(MPI_IN_PLACE)                     \
+  C(MPI_MAX_ERROR_STRING) C(MPI_MAX_LIBRARY_VERSION_STRING) C(MPI_MAX_OBJECT_NAME) C(MPI_IN_PLACE) C(MPI_BOTTOM)       \
   C(MPI_STATUS_IGNORE) C(MPI_STATUSES_IGNORE)                                                                          \
   S(MPI_Comm) S(MPI_Datatype) S(MPI_Request) S(MPI_Message) S(MPI_Errhandler) S(MPI_Info) S(MPI_Op) S(MPI_Fint)        \
   S(MPI_Aint) S(MPI_Count)                                                                                             \

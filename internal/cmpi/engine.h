@@ -51,6 +51,8 @@ enum m4g_flag {
   M4G_CANCELLING = 4, // MPI_Cancel was called
   M4G_RESERVED = 8,   // a matched MPROBE that keeps its place in the call order until it is received or given back
   M4G_IS_LARGE = 16,  // counted in engine.large
+  M4G_FITS = 32,      // no message for this receive is longer than its buffer
+  M4G_IN_PARTS = 64,  // the bytes lie where op->scratch says: m4g_parts
 };
 
 enum m4g_state {
@@ -93,6 +95,12 @@ typedef struct m4g_coll {
   uint8_t in_place, wide;
   uint8_t reserved[2];
 } m4g_coll;
+
+// The memory of a send or a receive that is not contiguous.
+typedef struct m4g_parts {
+  uint64_t addresses, lengths; // of arrays of MPI_Aint and of int, an element for each part
+  int32_t n;
+} m4g_parts;
 
 // One operation, in C memory so that MPI and the leader's poll may keep
 // pointers to it. cmpi.Op is its mirror in Go; a test compares the layouts.

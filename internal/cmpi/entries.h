@@ -100,6 +100,9 @@ ENTRY(int, Testsome,
 ENTRY(int, Cancel, (MPI_Request * request))
 ENTRY(int, Test_cancelled, (const MPI_Status *status, int *flag))
 ENTRY(int, Type_contiguous, (int count, MPI_Datatype oldtype, MPI_Datatype *newtype))
+ENTRY(int, Type_create_hindexed,
+      (int count, const int blocklengths[], const MPI_Aint displacements[], MPI_Datatype oldtype,
+       MPI_Datatype *newtype))
 ENTRY(int, Type_create_struct,
       (int count, const int blocklengths[], const MPI_Aint displacements[], const MPI_Datatype types[],
        MPI_Datatype *newtype))

@@ -173,9 +173,28 @@ static int large_type(int64_t n, MPI_Datatype *type) {
   return rc;
 }
 
+// parts_type describes memory that is not contiguous, from MPI_BOTTOM.
+static int parts_type(const m4g_op *o, MPI_Datatype *type) {
+  const m4g_parts *p = (const m4g_parts *)o->scratch;
+  int rc = mpi.Type_create_hindexed(p->n, (const int *)(uintptr_t)p->lengths,
+                                    (const MPI_Aint *)(uintptr_t)p->addresses, MPI_BYTE, type);
+  if (rc != MPI_SUCCESS) return rc;
+  rc = mpi.Type_commit(type);
+  if (rc != MPI_SUCCESS) mpi.Type_free(type);
+  return rc;
+}
+
 static int post_send(m4g_op *o, MPI_Request *r) {
   int dest = to_rank(o->peer), sync = o->kind == M4G_SSEND;
   MPI_Comm comm = to_comm(o->comm);
+  if (o->flags & M4G_IN_PARTS) {
+    MPI_Datatype type;
+    int rc = parts_type(o, &type);
+    if (rc != MPI_SUCCESS) return rc;
+    rc = (sync ? mpi.Issend : mpi.Isend)(MPI_BOTTOM, 1, type, dest, o->tag, comm, r);
+    mpi.Type_free(&type); // MPI keeps it until the operation is complete
+    return rc;
+  }
   if (o->len <= INT_MAX)
     return (sync ? mpi.Issend : mpi.Isend)(buffer(o), (int)o->len, MPI_BYTE, dest, o->tag, comm, r);
   if (mpi.Isend_c != NULL && mpi.Issend_c != NULL)
@@ -216,7 +235,14 @@ static int post_recv(m4g_engine *e, m4g_op *o, MPI_Request *r) {
   MPI_Comm comm = to_comm(o->comm);
   MPI_Datatype type;
   int rc;
-  if (o->flags & M4G_IN_SCRATCH && e->quirks & M4G_QUIRK_SHORT_RECV_OVERFLOWS) {
+  if (o->flags & M4G_IN_PARTS) {
+    rc = parts_type(o, &type);
+    if (rc != MPI_SUCCESS) return rc;
+    rc = mpi.Irecv(MPI_BOTTOM, 1, type, source, tag, comm, r);
+    mpi.Type_free(&type);
+    return rc;
+  }
+  if (o->flags & M4G_IN_SCRATCH && e->quirks & M4G_QUIRK_SHORT_RECV_OVERFLOWS && !(o->flags & M4G_FITS)) {
     rc = guard_type((int)o->len, &type);
     return rc != MPI_SUCCESS ? rc : mpi.Irecv(o->scratch, 1, type, source, tag, comm, r);
   }
@@ -470,7 +496,7 @@ static void start_recv(m4g_engine *e, m4g_op *o) {
   if (e->held != NULL && take_held(e, o)) return;
   int nobody = o->peer == M4G_PROC_NULL; // MPI completes it at once
   int discover = o->kind != M4G_RECV ||
-                 (e->quirks & M4G_QUIRK_SHORT_RECV_OVERFLOWS && !(o->flags & M4G_IN_SCRATCH) && !nobody);
+                 (e->quirks & M4G_QUIRK_SHORT_RECV_OVERFLOWS && !(o->flags & (M4G_IN_SCRATCH | M4G_FITS)) && !nobody);
   int wait = e->nwaiting > 0 && !nobody && behind(e, o, 0);
   if (!discover && !wait) {
     MPI_Request r = MPI_REQUEST_NULL;

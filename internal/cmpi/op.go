@@ -75,6 +75,8 @@ const (
 	InScratch = C.M4G_IN_SCRATCH
 	Detached  = C.M4G_DETACHED
 	Reserved  = C.M4G_RESERVED
+	Fits      = C.M4G_FITS
+	InParts   = C.M4G_IN_PARTS
 )
 
 // NewSlab allocates n operations. They are never freed: MPI or a sleeping peer
@@ -91,6 +93,17 @@ func opAt(address uint64) *Op { return *(**Op)(unsafe.Pointer(&address)) }
 
 // Buffer is the memory that the operation names.
 func (o *Op) Buffer() []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&o.Addr)), o.Len) }
+
+// Parts are the memory of a send or a receive that is not contiguous: the mirror
+// of m4g_parts in engine.h.
+type Parts struct {
+	Addresses, Lengths uint64 // of arrays of int64 and of int32, an element for each part
+	N                  int32
+	_                  int32
+}
+
+// Parts is where an operation with InParts keeps them.
+func (o *Op) Parts() *Parts { return (*Parts)(unsafe.Pointer(&o.Scratch)) }
 
 // NextOp is the operation after o in a chain or in the done list, or nil.
 func (o *Op) NextOp() *Op { return opAt(o.Next) }
@@ -134,7 +147,7 @@ func (o *Op) Target(other *Op, serial uint32) {
 	o.Addr, o.Handle = uint64(uintptr(unsafe.Pointer(other))), uint64(serial)
 }
 
-// The layouts of Op, Coll and Patience are those of their C mirrors, or this does not compile.
+// The layouts of Op, Parts, Coll and Patience are those of their C mirrors, or this does not compile.
 var (
 	_ [unsafe.Sizeof(Op{}) - C.sizeof_m4g_op]struct{}
 	_ [C.sizeof_m4g_op - unsafe.Sizeof(Op{})]struct{}
@@ -145,6 +158,8 @@ var (
 	_ [unsafe.Sizeof(Coll{}) - C.sizeof_m4g_coll]struct{}
 	_ [C.sizeof_m4g_coll - unsafe.Sizeof(Coll{})]struct{}
 	_ [unsafe.Offsetof(Coll{}.Wide) - unsafe.Offsetof(C.m4g_coll{}.wide)]struct{}
+	_ [unsafe.Sizeof(Parts{}) - C.sizeof_m4g_parts]struct{}
+	_ [C.sizeof_m4g_parts - unsafe.Sizeof(Parts{})]struct{}
 	_ [unsafe.Sizeof(Patience{}) - C.sizeof_m4g_patience]struct{}
 	_ [C.sizeof_m4g_patience - unsafe.Sizeof(Patience{})]struct{}
 )

@@ -19,6 +19,48 @@ type Spec struct {
 	Peer, Tag int
 	Buf       mem.Buffer // what is sent or received
 	Coll      *Coll      // of a collective operation
+	Parts     *Parts     // of a send or a receive whose memory is not contiguous; Buf then has none
+	Fits      bool       // no message for this receive is longer than its buffer
+}
+
+// Parts are buffers that travel as one message.
+type Parts struct {
+	Buffers   []mem.Buffer // of at most 2^31-1 bytes each
+	Bytes     int          // of all of them
+	addresses []int64
+	lengths   []int32
+}
+
+// NewParts prepares buffers for an operation.
+func NewParts(buffers []mem.Buffer) *Parts {
+	p := &Parts{Buffers: buffers, addresses: make([]int64, len(buffers)), lengths: make([]int32, len(buffers))}
+	for i, b := range buffers {
+		p.addresses[i], p.lengths[i] = int64(b.Addr()), int32(b.Len())
+		p.Bytes += b.Len()
+	}
+	return p
+}
+
+// pin keeps the buffers where they are until the pinner lets go.
+func (p *Parts) pin(pin *runtime.Pinner) {
+	for _, b := range p.Buffers {
+		b.Pin(pin)
+	}
+	if len(p.Buffers) > 0 {
+		pin.Pin(&p.addresses[0])
+		pin.Pin(&p.lengths[0])
+	}
+}
+
+// load gives a slot the parts.
+func (p *Parts) load(s *cmpi.Op) {
+	s.Len = int64(p.Bytes)
+	s.Flags |= cmpi.InParts
+	*s.Parts() = cmpi.Parts{
+		Addresses: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p.addresses)))),
+		Lengths:   uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p.lengths)))),
+		N:         int32(len(p.Buffers)),
+	}
 }
 
 // Coll is what a collective operation has besides its Spec.
@@ -60,7 +102,7 @@ func (c *Coll) pin(p *runtime.Pinner) {
 
 // short tells whether the bytes travel through the slot's scratch.
 func (s *Spec) short() bool {
-	return s.Buf.Len() <= cmpi.ScratchSize && s.Buf.Kind() != mem.Device && s.Coll == nil
+	return s.Buf.Len() <= cmpi.ScratchSize && s.Buf.Kind() != mem.Device && s.Coll == nil && s.Parts == nil
 }
 
 func (s *Spec) sends() bool { return s.Kind == cmpi.Send || s.Kind == cmpi.Ssend }
@@ -225,7 +267,7 @@ func (op *Op) reset(e *Engine, spec Spec) {
 // Clear lets go of the buffers of an operation that is done, before it is kept
 // for reuse.
 func (op *Op) Clear() {
-	op.Buf, op.Coll = mem.Buffer{}, nil
+	op.Buf, op.Coll, op.Parts = mem.Buffer{}, nil, nil
 	clear(op.rest)
 }
 
@@ -266,6 +308,9 @@ func (op *Op) keep(p *part) {
 	if p.Coll != nil {
 		p.Coll.pin(&op.pin)
 	}
+	if p.Parts != nil {
+		p.Parts.pin(&op.pin)
+	}
 	op.pinned = true
 }
 
@@ -279,6 +324,12 @@ func (spec *Spec) load(s *cmpi.Op) {
 	s.Len, s.Addr = int64(spec.Buf.Len()), uint64(spec.Buf.Addr())
 	if spec.Coll != nil {
 		spec.Coll.load(s)
+	}
+	if spec.Parts != nil {
+		spec.Parts.load(s)
+	}
+	if spec.Fits {
+		s.Flags |= cmpi.Fits
 	}
 	if !spec.short() {
 		return

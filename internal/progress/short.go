@@ -72,6 +72,8 @@ func (e *Engine) Do(ctx context.Context, spec *Spec, fresh func() *Op) (Result, 
 		e.slots.give(s)
 		e.release()
 		runtime.KeepAlive(spec.Buf)
+		runtime.KeepAlive(spec.Coll)
+		runtime.KeepAlive(spec.Parts)
 		return r, nil, nil
 	}
 	op := fresh()

@@ -1,0 +1,373 @@
+package coro
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mpi4go/mpi4go/internal/inner"
+	"github.com/mpi4go/mpi4go/internal/wire"
+	"github.com/mpi4go/mpi4go/mem"
+	"github.com/mpi4go/mpi4go/mpicomm"
+)
+
+// Message is a multi-buffer message that was received.
+type Message struct {
+	Frames []mem.Buffer // in the order in which they were sent
+	Source int          // the rank that sent it
+	Tag    int
+}
+
+// FrameInfo describes a frame that is about to be received.
+type FrameInfo struct {
+	Len  int      // bytes
+	Kind mem.Kind // of the memory that it comes from
+}
+
+// Incoming describes a message that is about to be received.
+type Incoming struct {
+	Source, Tag int
+	Frames      []FrameInfo
+}
+
+// ErrFrames is the error of a receive whose destinations do not fit the message.
+// The message is left to the next receive that matches it.
+var ErrFrames = errors.New("the destinations do not fit the message")
+
+// SendMessage sends a message of many buffers, its frames, to a rank, and
+// suspends the goroutine until all of them are free again. They go out together,
+// and are received together by one of the RecvMessage functions, which learn their
+// number and lengths. No frame is copied but the short ones that travel in the
+// header (Config.Plans). [mem.Frames] makes frames of slices and strings.
+//
+// A message is not a plain MPI message: see docs/wire.md. Messages of one
+// goroutine to one rank with one tag arrive in their order. The frames are
+// borrowed until SendMessage returns. A rank may be 64 messages ahead of the
+// receiver on each communicator and tag; then SendMessage waits.
+//
+// Errors: mpicomm.ErrRank, mpicomm.ErrTag; mpicomm.ErrCount for more frames or
+// longer inline frames than Config.MaxFrames and MaxHeader allow; when the context
+// ends, its error if nothing was sent yet, else an [*mpicomm.InFlightError]; those
+// of MPI.
+func SendMessage(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) error {
+	s, err := newSending(c, frames, dest, tag)
+	if err != nil || s == nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+// sending is a message on its way.
+type sending struct {
+	ch     *channel
+	key    streamKey
+	dest   int // of the job
+	frames []mem.Buffer
+	plan   []wire.Frame
+	inline int // bytes of inline frames
+	ticket *sender
+}
+
+// newSending checks the arguments and takes a place in the order of messages. It
+// is nil for ProcNull.
+func newSending(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) (*sending, error) {
+	ch, err := openedChannel()
+	if err != nil {
+		return nil, err
+	}
+	known, err := inner.CommOf(c, "sendmessage", true, dest, tag)
+	if err != nil || dest == mpicomm.ProcNull {
+		return nil, err
+	}
+	s := &sending{ch: ch, key: streamKey{known.ID, uint32(tag)}, dest: known.World(dest), frames: frames}
+	if len(frames) > ch.limits.Frames {
+		return nil, fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), ch.limits.Frames, mpicomm.ErrCount)
+	}
+	s.plan = make([]wire.Frame, len(frames))
+	for i, f := range frames {
+		if f.Kind() == mem.Device {
+			return nil, fmt.Errorf("sendmessage: frame %d is device memory: this version passes host memory only; copy it to the host: %w", i, errors.ErrUnsupported)
+		}
+		p := wire.Frame{Len: f.Len(), Kind: uint8(f.Kind()), Plan: ch.plans.For(f.Len())}
+		switch {
+		case p.Len == 0:
+			p.Plan = wire.Inline
+		case p.Plan == wire.Datatype && p.Len > maxPart:
+			p.Plan = wire.Request
+		}
+		if p.Plan == wire.Inline {
+			s.inline += p.Len
+		}
+		s.plan[i] = p
+	}
+	s.ticket = ch.enqueue(s.dest, s.key)
+	return s, nil
+}
+
+// maxPart is the longest part of a datatype.
+const maxPart = 1<<31 - 1
+
+// run waits for the message's turn, posts it as one set and waits for that.
+func (s *sending) run(ctx context.Context) error {
+	ch := s.ch
+	if err := ch.await(ctx, s.ticket.ready); err != nil {
+		ch.posted(s.dest, s.key, s.ticket, false)
+		return fmt.Errorf("sendmessage: %w", err)
+	}
+	buffer := slotBuffers.Get().(*slotBuffer)
+	err := s.post(ctx, buffer)
+	var flight *mpicomm.InFlightError
+	if !errors.As(err, &flight) { // otherwise it goes with the request
+		slotBuffers.Put(buffer)
+	}
+	return err
+}
+
+// post sends the message, with a buffer for its header.
+func (s *sending) post(ctx context.Context, buffer *slotBuffer) error {
+	ch := s.ch
+	header, err := s.header(buffer)
+	if err != nil {
+		ch.posted(s.dest, s.key, s.ticket, false)
+		return fmt.Errorf("sendmessage: %w", err)
+	}
+	var room [4]mpicomm.Op
+	first := min(len(header), slotSize)
+	ops := append(room[:0], ch.comm.SendOp(mem.Of(header[:first]), s.dest, headerTag))
+	if rest := header[first:]; len(rest) > 0 {
+		ops = append(ops, ch.comm.SendOp(mem.Of(rest), s.dest, int(s.ticket.slot)))
+	}
+	ops = s.ch.payload(ops, s.plan, s.frames, func(b mem.Buffer) mpicomm.Op { return ch.comm.SendOp(b, s.dest, int(s.ticket.slot)) },
+		func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, int(s.ticket.slot)) })
+	if len(ops) == 1 { // in the header alone: it does not wait for the receiver
+		_, err := mpicomm.Do(ctx, ops[0])
+		ch.posted(s.dest, s.key, s.ticket, true)
+		return err
+	}
+	r, err := mpicomm.Post(ops...)
+	ch.posted(s.dest, s.key, s.ticket, err == nil)
+	if err != nil {
+		return err
+	}
+	if _, err = r.Wait(ctx); err != nil && ctx.Err() != nil {
+		if _, done, failed := r.Test(); done {
+			return failed
+		}
+		return &mpicomm.InFlightError{Request: r, Err: ctx.Err()}
+	}
+	return err
+}
+
+// header encodes the message with its inline frames, in the buffer if it fits.
+func (s *sending) header(buffer *slotBuffer) ([]byte, error) {
+	h := wire.Header{Comm: s.key.comm, Tag: s.key.tag, Slot: s.ticket.slot, Acks: s.ch.takeAcks(s.dest), Frames: s.plan}
+	b, err := h.Append(buffer[:0])
+	if err != nil {
+		return nil, err
+	}
+	if n := len(b) + s.inline; n > s.ch.limits.Header {
+		return nil, fmt.Errorf("a header of %d bytes; Config.MaxHeader is %d: %w", n, s.ch.limits.Header, mpicomm.ErrCount)
+	} else if n > cap(b) {
+		b = append(make([]byte, 0, n), b...)
+	}
+	for i, f := range s.plan {
+		if f.Plan == wire.Inline {
+			b = append(b, s.frames[i].Bytes()...)
+		}
+	}
+	return b, nil
+}
+
+// payload appends the operations of the frames that are not in the header, in
+// the order that both sides know: those of the datatype, then the others.
+func (ch *channel) payload(ops []mpicomm.Op, plan []wire.Frame, frames []mem.Buffer, one func(mem.Buffer) mpicomm.Op, many func([]mem.Buffer) mpicomm.Op) []mpicomm.Op {
+	var parts []mem.Buffer
+	for i, f := range plan {
+		if f.Plan == wire.Datatype {
+			if parts == nil {
+				parts = make([]mem.Buffer, 0, len(plan)-i)
+			}
+			parts = append(parts, frames[i])
+		}
+	}
+	switch len(parts) {
+	case 0:
+	case 1:
+		ops = append(ops, one(parts[0]))
+	default:
+		ops = append(ops, many(parts))
+	}
+	for i, f := range plan {
+		if f.Plan == wire.Request {
+			ops = append(ops, one(frames[i]))
+		}
+	}
+	return ops
+}
+
+// RecvMessage receives a message of many buffers from a rank, or
+// mpicomm.AnySource, with a tag, or mpicomm.AnyTag, into memory made for it, and
+// suspends the goroutine until it is there.
+//
+// When the context ends before a message has matched, the error is the
+// context's; after that it is an [*mpicomm.InFlightError] unless the message is
+// complete.
+//
+// Other errors: mpicomm.ErrRank, mpicomm.ErrTag; wire errors of a peer that runs
+// another version; those of MPI.
+func RecvMessage(ctx context.Context, c *mpicomm.Comm, source, tag int) (*Message, error) {
+	return RecvMessageAlloc(ctx, c, source, tag, fresh)
+}
+
+// fresh allocates the frames: the short ones together.
+func fresh(in Incoming) ([]mem.Buffer, error) {
+	const short = 4096
+	total := 0
+	for _, f := range in.Frames {
+		if f.Len <= short {
+			total += f.Len
+		}
+	}
+	block, frames := make([]byte, total), make([]mem.Buffer, len(in.Frames))
+	for i, f := range in.Frames {
+		if f.Len > short {
+			frames[i] = mem.Of(make([]byte, f.Len))
+			continue
+		}
+		frames[i] = mem.Of(block[:f.Len:f.Len])
+		block = block[f.Len:]
+	}
+	return frames, nil
+}
+
+// RecvMessageInto is [RecvMessage] into buffers that are there. They are borrowed
+// until it returns.
+//
+// Errors: [ErrFrames] if their number or a length is not the message's, which is
+// then left to the next receive that matches it.
+func RecvMessageInto(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, source, tag int) (*Message, error) {
+	return RecvMessageAlloc(ctx, c, source, tag, func(Incoming) ([]mem.Buffer, error) { return frames, nil })
+}
+
+// RecvMessageAlloc is [RecvMessage] into buffers that a function supplies when it
+// knows what comes: memory of a pool, of an Arrow allocator, of a device. Each must
+// have the length of its frame. The function is called on the caller's goroutine,
+// and may block; if it fails the message is left to the next receive that matches
+// it.
+//
+// Errors: what the function returns, wrapped; those of [RecvMessageInto].
+func RecvMessageAlloc(ctx context.Context, c *mpicomm.Comm, source, tag int, alloc func(Incoming) ([]mem.Buffer, error)) (*Message, error) {
+	ch, err := openedChannel()
+	if err != nil {
+		return nil, err
+	}
+	known, err := inner.CommOf(c, "recvmessage", false, source, tag)
+	if err != nil {
+		return nil, err
+	}
+	if source == mpicomm.ProcNull {
+		return &Message{Source: source, Tag: mpicomm.AnyTag}, nil
+	}
+	r := &receiver{comm: known.ID, source: source, tag: tag, ready: make(chan struct{}, 1)}
+	if source != mpicomm.AnySource {
+		r.source = known.World(source)
+	}
+	ch.match(r)
+	if err := ch.await(ctx, r.ready); err != nil {
+		ch.giveUp(r)
+		return nil, fmt.Errorf("recvmessage: %w", err)
+	}
+	return ch.receive(ctx, known, r.got, alloc)
+}
+
+// receive receives the rest of a message that has matched.
+func (ch *channel) receive(ctx context.Context, known *inner.Comm, a *arrival, alloc func(Incoming) ([]mem.Buffer, error)) (*Message, error) {
+	if err := ch.readHeader(ctx, a); err != nil {
+		return nil, err
+	}
+	h, inline, err := wire.Decode(a.whole, ch.limits)
+	if err != nil {
+		return nil, fmt.Errorf("recvmessage: from rank %d of the job: %w", a.source, err)
+	}
+	m := &Message{Source: known.Rank(a.source), Tag: int(a.prefix.Tag)}
+	if m.Frames, err = destinations(m, h.Frames, alloc); err != nil {
+		ch.giveBack(a)
+		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
+	}
+	for i, f := range h.Frames {
+		if f.Plan == wire.Inline {
+			copy(m.Frames[i].Bytes(), inline[:f.Len])
+			inline = inline[f.Len:]
+		}
+	}
+	var room [4]mpicomm.Op
+	slot := int(a.prefix.Slot)
+	ops := ch.payload(room[:0], h.Frames, m.Frames, func(b mem.Buffer) mpicomm.Op {
+		op := ch.comm.RecvOp(b, a.source, slot)
+		op.Fits = true
+		return op
+	}, func(parts []mem.Buffer) mpicomm.Op { return ch.comm.RecvPartsOp(parts, a.source, slot) })
+	if len(ops) == 0 {
+		return m, ch.acknowledge(a)
+	}
+	request, err := mpicomm.Post(ops...)
+	if err != nil {
+		return nil, err
+	}
+	if err := ch.acknowledge(a); err != nil {
+		return nil, err
+	}
+	if _, err := request.Wait(ctx); err != nil && ctx.Err() != nil {
+		if _, done, failed := request.Test(); done {
+			return m, failed
+		}
+		return m, &mpicomm.InFlightError{Request: request, Err: ctx.Err()}
+	} else if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// readHeader receives what did not fit into the header's own message.
+func (ch *channel) readHeader(ctx context.Context, a *arrival) error {
+	if a.whole != nil {
+		return nil
+	}
+	if a.prefix.Length == len(a.first) {
+		a.whole = a.first
+		return nil
+	}
+	whole := make([]byte, a.prefix.Length)
+	op := ch.comm.RecvOp(mem.Of(whole[copy(whole, a.first):]), a.source, int(a.prefix.Slot))
+	op.Fits = true
+	// It is on its way: what comes after it would be mistaken for it.
+	if _, err := mpicomm.Do(context.WithoutCancel(ctx), op); err != nil {
+		return err
+	}
+	a.whole = whole
+	return nil
+}
+
+// destinations asks for the memory of a message.
+func destinations(m *Message, frames []wire.Frame, alloc func(Incoming) ([]mem.Buffer, error)) ([]mem.Buffer, error) {
+	in := Incoming{Source: m.Source, Tag: m.Tag, Frames: make([]FrameInfo, len(frames))}
+	for i, f := range frames {
+		in.Frames[i] = FrameInfo{f.Len, mem.Kind(f.Kind)}
+	}
+	buffers, err := alloc(in)
+	if err != nil {
+		return nil, err
+	}
+	if len(buffers) != len(frames) {
+		return nil, fmt.Errorf("%w: %d frames into %d buffers", ErrFrames, len(frames), len(buffers))
+	}
+	for i, b := range buffers {
+		if b.Len() != frames[i].Len {
+			return nil, fmt.Errorf("%w: frame %d of %d bytes into a buffer of %d", ErrFrames, i, frames[i].Len, b.Len())
+		}
+		if b.Kind() == mem.Device {
+			return nil, fmt.Errorf("the buffer for frame %d is device memory: this version passes host memory only: %w", i, errors.ErrUnsupported)
+		}
+	}
+	return buffers, nil
+}

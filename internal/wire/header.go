@@ -1,0 +1,218 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Version is that of the format. A header of another version is refused.
+const Version = 1
+
+// Plan says how a frame travels.
+type Plan uint8
+
+// The plans.
+const (
+	Inline   Plan = iota // in the header
+	Datatype             // with all others of this plan, as one MPI message
+	Request              // as an MPI message of its own
+)
+
+var planNames = [...]string{"inline", "datatype", "request"}
+
+// String is the name of the plan.
+func (p Plan) String() string {
+	if int(p) < len(planNames) {
+		return planNames[p]
+	}
+	return fmt.Sprintf("plan %d", uint8(p))
+}
+
+// Frame describes a frame.
+type Frame struct {
+	Len  int
+	Kind uint8 // mem.Kind of the sender's memory
+	Plan Plan
+}
+
+// Header describes a message.
+type Header struct {
+	Comm   uint32 // the communicator
+	Tag    uint32 // the caller's
+	Slot   uint16 // the tag of the payload; it comes back as an acknowledgement. 0 for acknowledgements alone
+	Acks   []uint16
+	Frames []Frame
+}
+
+// Limits bound what a decoder makes of a header, whatever it says.
+type Limits struct {
+	Frames int // of one message
+	Header int // bytes of a header, with the frames in it
+}
+
+const (
+	prefixSize = 24
+	maxKind    = 3
+)
+
+// ErrHeader is what every error of a decoder wraps.
+var ErrHeader = errors.New("corrupt header of a multi-buffer message")
+
+func corrupt(format string, a ...any) error {
+	return fmt.Errorf("%w: %s", ErrHeader, fmt.Sprintf(format, a...))
+}
+
+// Append appends the encoded header, without the inline frames that follow it,
+// to b. The length of all of it, which the prefix carries, includes them.
+func (h *Header) Append(b []byte) ([]byte, error) {
+	start, inline := len(b), 0
+	b = append(b, make([]byte, prefixSize)...)
+	for _, ack := range h.Acks {
+		b = binary.LittleEndian.AppendUint16(b, ack)
+	}
+	for i := 0; i < len(h.Frames); {
+		f := h.Frames[i]
+		run := 1
+		for i+run < len(h.Frames) && h.Frames[i+run] == f {
+			run++
+		}
+		b = binary.AppendUvarint(b, uint64(run))
+		b = append(b, f.Kind<<2|uint8(f.Plan))
+		b = binary.AppendUvarint(b, uint64(f.Len))
+		if f.Plan == Inline {
+			inline += run * f.Len
+		}
+		i += run
+	}
+	length := len(b) - start + inline
+	if length > math.MaxUint32 || len(h.Frames) > math.MaxUint32 || len(h.Acks) > MaxAcks {
+		return b[:start], fmt.Errorf("a header of %d bytes, %d frames and %d acknowledgements is too long", length, len(h.Frames), len(h.Acks))
+	}
+	p := b[start:]
+	p[0] = Version
+	binary.LittleEndian.PutUint16(p[2:], h.Slot)
+	binary.LittleEndian.PutUint32(p[4:], h.Comm)
+	binary.LittleEndian.PutUint32(p[8:], h.Tag)
+	binary.LittleEndian.PutUint32(p[12:], uint32(len(h.Frames)))
+	binary.LittleEndian.PutUint32(p[16:], uint32(length))
+	binary.LittleEndian.PutUint16(p[20:], uint16(len(h.Acks)))
+	return b, nil
+}
+
+// Prefix is what the beginning of a header says, which fits into any slot.
+type Prefix struct {
+	Comm, Tag uint32
+	Slot      uint16
+	Length    int // of the whole header: what is beyond its beginning follows as a message of its own
+}
+
+// MaxAcks is how many acknowledgements the beginning of a header has room for.
+const MaxAcks = 64
+
+// ReadPrefix reads the beginning of a header, with all of the acknowledgements,
+// which it appends to acks.
+func ReadPrefix(b []byte, limits Limits, acks []uint16) (Prefix, []uint16, error) {
+	if len(b) < prefixSize {
+		return Prefix{}, acks, corrupt("%d bytes; it has at least %d", len(b), prefixSize)
+	}
+	if b[0] != Version {
+		return Prefix{}, acks, corrupt("version %d, this is version %d: run the same version of the library on all ranks", b[0], Version)
+	}
+	if b[1] != 0 || b[22] != 0 || b[23] != 0 {
+		return Prefix{}, acks, corrupt("reserved bytes that are not 0")
+	}
+	length := binary.LittleEndian.Uint32(b[16:])
+	switch {
+	case uint64(length) > uint64(limits.Header):
+		return Prefix{}, acks, corrupt("%d bytes; the limit is %d", length, limits.Header)
+	case int(length) < len(b):
+		return Prefix{}, acks, corrupt("%d bytes, but says %d", len(b), length)
+	}
+	n := int(binary.LittleEndian.Uint16(b[20:]))
+	if n > MaxAcks || len(b) < prefixSize+2*n {
+		return Prefix{}, acks, corrupt("%d acknowledgements in %d bytes", n, len(b))
+	}
+	for i := range n {
+		acks = append(acks, binary.LittleEndian.Uint16(b[prefixSize+2*i:]))
+	}
+	return Prefix{
+		Comm: binary.LittleEndian.Uint32(b[4:]), Tag: binary.LittleEndian.Uint32(b[8:]),
+		Slot: binary.LittleEndian.Uint16(b[2:]), Length: int(length),
+	}, acks, nil
+}
+
+// Decode reads a whole header. The inline frames are what is left of b, end to
+// end; they are not copied.
+func Decode(b []byte, limits Limits) (h Header, inline []byte, err error) {
+	p, acks, err := ReadPrefix(b, limits, nil)
+	if err != nil {
+		return h, nil, err
+	}
+	if p.Length != len(b) {
+		return h, nil, corrupt("%d bytes of %d", len(b), p.Length)
+	}
+	h = Header{Comm: p.Comm, Tag: p.Tag, Slot: p.Slot, Acks: acks}
+	n := binary.LittleEndian.Uint32(b[12:])
+	if uint64(n) > uint64(limits.Frames) {
+		return h, nil, corrupt("%d frames; the limit is %d", n, limits.Frames)
+	}
+	h.Frames, inline, err = decodeFrames(b[prefixSize+2*len(acks):], int(n))
+	return h, inline, err
+}
+
+// decodeFrames reads the runs of frames, and returns what is left: the inline
+// frames, which must be as long as the runs say.
+func decodeFrames(b []byte, n int) (frames []Frame, inline []byte, err error) {
+	number := func() (uint64, error) {
+		value, size := binary.Uvarint(b)
+		if size <= 0 {
+			return 0, corrupt("a number that does not end")
+		}
+		b = b[size:]
+		return value, nil
+	}
+	inlined, total := uint64(0), uint64(0)
+	for len(frames) < n {
+		run, err := number()
+		if err != nil {
+			return nil, nil, err
+		}
+		if run == 0 || run > uint64(n-len(frames)) {
+			return nil, nil, corrupt("a run of %d frames where %d are left", run, n-len(frames))
+		}
+		if len(b) == 0 {
+			return nil, nil, corrupt("a run without its kind")
+		}
+		kind, plan := b[0]>>2, Plan(b[0]&3)
+		b = b[1:]
+		if kind > maxKind || plan > Request {
+			return nil, nil, corrupt("memory kind %d, plan %d", kind, plan)
+		}
+		length, err := number()
+		if err != nil {
+			return nil, nil, err
+		}
+		if length > math.MaxInt64/run || length*run > math.MaxInt64-total {
+			return nil, nil, corrupt("%d frames of %d bytes", run, length)
+		}
+		total += length * run
+		if plan == Inline {
+			inlined += length * run
+		}
+		if plan == Datatype && length > math.MaxInt32 {
+			return nil, nil, corrupt("a frame of %d bytes in a datatype", length)
+		}
+		if frames == nil {
+			frames = make([]Frame, 0, n)
+		}
+		for range run {
+			frames = append(frames, Frame{int(length), kind, plan})
+		}
+	}
+	if inlined != uint64(len(b)) {
+		return nil, nil, corrupt("%d bytes of inline frames, but says %d", len(b), inlined)
+	}
+	return frames, b, nil
+}

@@ -1,0 +1,43 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPlans(t *testing.T) {
+	p, err := ParsePlans("inline:512,datatype:1M,request")
+	require.NoError(t, err)
+	require.Equal(t, "inline:512,datatype:1M,request", p.String())
+	for n, want := range map[int]Plan{0: Inline, 512: Inline, 513: Datatype, 1 << 20: Datatype, 1<<20 + 1: Request} {
+		require.Equal(t, want, p.For(n), n)
+	}
+	for _, plan := range []Plan{Inline, Datatype, Request} { // forced
+		p, err := ParsePlans(plan.String())
+		require.NoError(t, err)
+		require.Equal(t, plan, p.For(0))
+		require.Equal(t, plan, p.For(1<<40))
+	}
+	p, err = ParsePlans("")
+	require.NoError(t, err)
+	require.Nil(t, p)
+	for text, complaint := range map[string]string{
+		"fast":                          "want inline, datatype or request",
+		"inline:512":                    "every plan but the last has a limit",
+		"inline,request":                "every plan but the last has a limit",
+		"inline:5,datatype:5,request":   "do not rise",
+		"inline:x,request":              "want a number of bytes",
+		"inline:-1,request":             "want a number of bytes",
+		"inline:9999999999999G,request": "want a number of bytes",
+	} {
+		_, err := ParsePlans(text)
+		require.ErrorContains(t, err, complaint, text)
+	}
+	for family := range defaults {
+		again, err := ParsePlans(DefaultPlans(family).String())
+		require.NoError(t, err)
+		require.Equal(t, DefaultPlans(family), again)
+	}
+	require.NotNil(t, DefaultPlans("another"))
+}
