@@ -202,6 +202,9 @@ func (s *Stream) staged(ctx context.Context, b *Buffer, host []byte, toDevice bo
 		defer d.leave()
 		for _, p := range window {
 			<-p.w.done
+			if p.w.err != nil {
+				s.drain()
+			}
 			p.give()
 		}
 	}()

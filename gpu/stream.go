@@ -132,12 +132,14 @@ func (s *Stream) drain() {
 	s.finish()
 }
 
-// finish waits for what is queued, also where no event can be had. If the driver
-// fails, nothing runs any more.
+// finish waits for what is queued, also where events fail. If asking for the stream
+// fails too, nothing runs any more.
 func (s *Stream) finish() {
 	if w, err := s.mark(); err == nil {
 		<-w.done
-		return
+		if w.err == nil {
+			return
+		}
 	}
 	for nap := pollFirst; ; nap = min(2*nap, pollLast) {
 		if done, err := cuda.StreamQuery(s.d.ctx, s.handle); done || err != nil {

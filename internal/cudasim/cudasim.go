@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/mpi4go/mpi4go/internal/cuda"
 )
 
 // envReal chooses the machine's own driver.
@@ -142,7 +144,7 @@ func Leaks() map[string]int {
 func Headers() (folders []string) {
 	root := filepath.Join(Dir(), "..", "..", "..")
 	for _, pattern := range []string{
-		filepath.Join(os.Getenv("CUDA_HOME"), "include", "cuda.h"),
+		filepath.Join("/", os.Getenv("CUDA_HOME"), "include", "cuda.h"),
 		"/usr/local/cuda*/include/cuda.h",
 		"/usr/lib/cuda*/include/cuda.h",
 		filepath.Join(root, ".cache", "cuda", "*", "nvidia", "*", "include", "cuda.h"),
@@ -168,6 +170,29 @@ func EachHeader(t *testing.T, f func(t *testing.T, include string)) {
 		t.Skip(message)
 	}
 	for _, include := range folders {
-		t.Run(filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(include)))), func(t *testing.T) { f(t, include) })
+		t.Run(include, func(t *testing.T) { f(t, include) })
 	}
+}
+
+// Fail makes calls of the driver fail from now on, until the end of the test, as
+// CUDASIM_FAIL says; "" ends that.
+func Fail(t testing.TB, calls string) { Configure(t, "CUDASIM_FAIL", calls) }
+
+// Configure sets a variable of the simulated driver, until the end of the test, and
+// has it read all of them.
+func Configure(t testing.TB, name, value string) {
+	t.Helper()
+	Needed(t)
+	before := os.Getenv(name)
+	set := func(value string) {
+		if err := os.Setenv(name, value); err != nil {
+			t.Fatal(err)
+		}
+		_ = cuda.Init() // which may be what is to fail
+	}
+	if err := cuda.Load(); err != nil {
+		t.Fatal(err)
+	}
+	set(value)
+	t.Cleanup(func() { set(before) })
 }

@@ -26,7 +26,7 @@ const module = "github.com/mpi4go/mpi4go"
 var mayImport = map[string][]string{
 	"internal/cmpi":     {},
 	"internal/cuda":     {},
-	"internal/cudasim":  {},
+	"internal/cudasim":  {"internal/cuda"},
 	"mem":               {},
 	"internal/progress": {"internal/cmpi", "mem"},
 	"mpicomm":           {"internal/cmpi", "internal/progress", "mem"},
