@@ -30,7 +30,7 @@ func Devices() ([]DeviceInfo, error) {
 	}
 	all := make([]DeviceInfo, n)
 	for i := range all {
-		if all[i], err = describe(i); err != nil {
+		if all[i], _, err = describe(i); err != nil {
 			return nil, err
 		}
 	}
@@ -59,10 +59,10 @@ func count() (int, error) {
 	return n, nil
 }
 
-func describe(ordinal int) (DeviceInfo, error) {
+func describe(ordinal int) (info DeviceInfo, handle int, err error) {
 	d, err := cuda.DeviceOf(ordinal)
 	if err != nil {
-		return DeviceInfo{}, fmt.Errorf("gpu: %w", err)
+		return DeviceInfo{}, 0, fmt.Errorf("gpu: %w", err)
 	}
 	u := d.UUID
 	return DeviceInfo{
@@ -73,13 +73,14 @@ func describe(ordinal int) (DeviceInfo, error) {
 		TotalMem: d.TotalMem,
 		Major:    d.Major,
 		Minor:    d.Minor,
-	}, nil
+	}, d.Handle, nil
 }
 
 // Device is an open device. It holds a reference to the device's primary context.
 type Device struct {
-	info DeviceInfo
-	ctx  cuda.Context
+	info   DeviceInfo
+	handle int
+	ctx    cuda.Context
 	guard
 	open int // buffers, streams, events and pools; under guard.mu
 
@@ -99,15 +100,15 @@ func OpenDevice(ordinal int) (*Device, error) {
 	if ordinal < 0 || ordinal >= n {
 		return nil, fmt.Errorf("gpu.OpenDevice: device %d: want 0 to %d: the driver sees %d; CUDA_VISIBLE_DEVICES is %q", ordinal, n-1, n, os.Getenv("CUDA_VISIBLE_DEVICES"))
 	}
-	info, err := describe(ordinal)
+	info, handle, err := describe(ordinal)
 	if err != nil {
 		return nil, err
 	}
-	ctx, err := cuda.Retain(ordinal)
+	ctx, err := cuda.Retain(handle)
 	if err != nil {
 		return nil, fmt.Errorf("gpu.OpenDevice: device %d: %w", ordinal, err)
 	}
-	return &Device{info: info, ctx: ctx}, nil
+	return &Device{info: info, handle: handle, ctx: ctx}, nil
 }
 
 // localRanks are the variables in which launchers tell a process its number among
@@ -161,7 +162,7 @@ func (d *Device) MemGetInfo() (free, total int, err error) {
 // CanAccessPeer tells whether kernels of d can use the memory of another device
 // (NVLink or PCIe peer-to-peer). Copies work either way.
 func (d *Device) CanAccessPeer(peer *Device) (bool, error) {
-	can, err := cuda.CanAccessPeer(d.info.Ordinal, peer.info.Ordinal)
+	can, err := cuda.CanAccessPeer(d.handle, peer.handle)
 	return can, d.wrap("CanAccessPeer", err)
 }
 
@@ -194,7 +195,7 @@ func (d *Device) Close() error {
 	if d.stage != nil {
 		all = append(all, d.stage.empty())
 	}
-	all = append(all, cuda.Release(d.info.Ordinal))
+	all = append(all, cuda.Release(d.handle))
 	return d.wrap("Close", errors.Join(all...))
 }
 

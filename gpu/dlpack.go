@@ -23,7 +23,14 @@ func (b *Buffer) ToDLPack() (uintptr, error) {
 	}
 	k.exports++
 	k.mu.Unlock()
-	tensor, err := cuda.ExportTensor(cuda.Tensor{Address: b.address(), Bytes: b.n, Type: dlTypes[k.kind], Device: k.ordinal}, k.unexport)
+	t := cuda.Tensor{Bytes: b.n, Type: dlTypes[k.kind]} // DLPack wants address 0 for an empty one ...
+	if b.n > 0 {
+		t.Address = b.address()
+	}
+	if k.kind == mem.Device { // ... and device 0 for other memory
+		t.Device = k.ordinal
+	}
+	tensor, err := cuda.ExportTensor(t, k.unexport)
 	if err != nil {
 		k.unexport()
 		return 0, fmt.Errorf("gpu: Buffer.ToDLPack: %w", err)

@@ -38,7 +38,7 @@ func TestToDLPack(t *testing.T) {
 	strides := **(**int64)(unsafe.Pointer(&got.strides))
 	require.Equal(t, [2]int64{50, 1}, [2]int64{shape, strides})
 	require.Equal(t, managedTensor{
-		data: b.Mem().Addr() + 10, deviceType: 2, ndim: 1, code: 1, bits: 8, lanes: 1,
+		data: b.Mem().Addr() + 10, deviceType: 2, deviceID: 0, ndim: 1, code: 1, bits: 8, lanes: 1,
 		shape: got.shape, strides: got.strides, context: got.context, deleter: got.deleter,
 	}, got)
 	require.ErrorContains(t, b.Free(), "1 DLPack tensors still refer to it")

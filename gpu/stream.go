@@ -15,6 +15,7 @@ type Stream struct {
 	handle  cuda.Stream
 	foreign bool
 	guard
+	drained chan struct{} // closed when Destroy has waited for what was queued
 }
 
 // NewStream makes a stream. It does not wait for the legacy default stream, nor that
@@ -28,7 +29,7 @@ func (d *Device) NewStream() (*Stream, error) {
 		d.release()
 		return nil, d.wrap("NewStream", err)
 	}
-	return &Stream{d: d, handle: handle}, nil
+	return &Stream{d: d, handle: handle, drained: make(chan struct{})}, nil
 }
 
 // StreamFromHandle uses a CUstream that another library has made in the device's
@@ -43,7 +44,7 @@ func (d *Device) StreamFromHandle(handle uintptr) (*Stream, error) {
 	if err := d.acquire(); err != nil {
 		return nil, d.wrap("StreamFromHandle", err)
 	}
-	return &Stream{d: d, handle: cuda.Stream(handle), foreign: true}, nil
+	return &Stream{d: d, handle: cuda.Stream(handle), foreign: true, drained: make(chan struct{})}, nil
 }
 
 // Handle is the CUstream, for other libraries. It is valid until Destroy.
@@ -108,6 +109,7 @@ func (s *Stream) Destroy() error {
 	}
 	defer s.d.release()
 	s.finish()
+	close(s.drained)
 	if s.foreign {
 		return nil
 	}
@@ -123,9 +125,10 @@ func (s *Stream) with(call string, f func() error) error {
 	return s.d.wrap(call, f())
 }
 
-// drain waits for what is queued. A stream that was destroyed has done it.
+// drain waits for what is queued, which Destroy does too.
 func (s *Stream) drain() {
 	if s.enter() != nil {
+		<-s.drained
 		return
 	}
 	defer s.leave()

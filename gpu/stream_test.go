@@ -205,3 +205,30 @@ func TestCollected(t *testing.T) {
 	close(stop)
 	collector.Wait()
 }
+
+// TestDestroyBesideFree shows that memory goes back to its pool only when the stream
+// that is being destroyed has done what uses it.
+func TestDestroyBesideFree(t *testing.T) {
+	cudasim.Needed(t)
+	ctx, d := patient(t), open(t)
+	pool, err := d.NewPinnedPool(4096)
+	require.NoError(t, err)
+	device := alloc(t, d, 4096)
+	for range 20 {
+		s, err := d.NewStream()
+		require.NoError(t, err)
+		b, err := pool.Alloc(ctx, 4096)
+		require.NoError(t, err)
+		delay(t, 5000)
+		require.NoError(t, s.MemcpyAsync(b, device))
+		began := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() { require.NoError(t, s.Destroy()) })
+		all.Go(func() {
+			require.NoError(t, b.Free())
+			require.Greater(t, time.Since(began), 4*time.Millisecond)
+		})
+		all.Wait()
+	}
+	require.NoError(t, pool.Close())
+}

@@ -34,13 +34,13 @@ const (
 // and fails if anything was left open or misused that no test asked for. It does not
 // return.
 func Main(m *testing.M) {
-	if real() || os.Getenv(envLibrary) != "" { // a test has started this process
+	if onRealDriver() || os.Getenv(envLibrary) != "" { // a test has started this process
 		os.Exit(m.Run())
 	}
 	os.Exit(run(m))
 }
 
-func real() bool { return os.Getenv(envReal) == "real" }
+func onRealDriver() bool { return os.Getenv(envReal) == "real" }
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "cudasim")
@@ -72,7 +72,7 @@ func fail(err error) int {
 // Needed skips a test that needs the simulated driver where the real one is used.
 func Needed(t testing.TB) {
 	t.Helper()
-	if real() {
+	if onRealDriver() {
 		t.Skip("needs the simulated CUDA driver: " + envReal + "=real")
 	}
 }
@@ -105,7 +105,7 @@ func Compile(output, include string, args ...string) error {
 	if cc == "" {
 		cc = "gcc"
 	}
-	args = append([]string{"-Wall", "-Wextra", "-Werror", "-O2", "-g", "-o", output, "-I", include}, args...)
+	args = append([]string{"-Wall", "-Wextra", "-Werror", "-O1", "-g", "-o", output, "-I", include}, args...)
 	if text, err := exec.Command(cc, append(args, "-lpthread")...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cc, err, text)
 	}
