@@ -103,7 +103,7 @@ func known(address uintptr, n int) (Pointer, error) {
 		return Pointer{Kind: max(p.Kind, mem.Device), Device: max(p.Device, 0)}, nil
 	case p.Kind == mem.Host:
 		return p, fmt.Errorf("the driver does not know address %#x: it is not, or no longer, device, managed or page-locked memory", address)
-	case n > p.Size-int(address-p.Start):
+	case p.Size > 0 && n > p.Size-int(address-p.Start): // the driver may not know where it ends
 		return p, fmt.Errorf("%d bytes at %#x: the allocation of %d bytes ends %d bytes from there", n, address, p.Size, p.Size-int(address-p.Start))
 	}
 	return p, nil

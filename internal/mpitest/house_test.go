@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"coro":              {"mpicomm", "mem"},
 	"transport":         {"coro", "mpicomm", "mem"},
 	"gpu":               {"internal/cuda", "mem"},
-	"internal/pattern":  {"gpu", "internal/cuda", "mem"},
+	"internal/pattern":  {"gpu", "internal/cuda"},
 	"internal/mpitest":  {"internal/cmpi", "mpicomm", "coro"},
 }
 
