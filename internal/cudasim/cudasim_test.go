@@ -74,6 +74,14 @@ func TestLeaks(t *testing.T) {
 	require.NoError(t, err, text)
 	require.Contains(t, text, "cudasim: leak: device 1\ncudasim: leak: events 1\ncudasim: leak: retains 1\ncudasim: leak: bytes 100\n")
 	require.Equal(t, map[string]int{"device": 1, "events": 1, "retains": 1, "bytes": 100}, cudasim.Leaks(), "after the end")
+	dir := t.TempDir()
+	for range 2 {
+		text, err = run(t, "leaks", "CUDASIM_STATS="+filepath.Join(dir, "stats.%p"))
+		require.NoError(t, err, text)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "stats.*"))
+	require.NoError(t, err)
+	require.Len(t, files, 2)
 }
 
 func TestFault(t *testing.T) {

@@ -11,7 +11,7 @@
 //   - A stream is a thread that works off a queue. The legacy default stream waits
 //     for the blocking streams and they for it; non-blocking streams do not.
 //   - A copy between pageable host memory and a device blocks its caller.
-//   - A failure of a copy or kernel stays: every later call returns it.
+//   - An illegal address in a kernel stays: every later call returns the error.
 //   - IPC handles hold the process id and a descriptor, opened through /proc.
 //   - Kernels are recognised by name in the PTX text, and run as the C functions
 //     at the end of this file.
@@ -28,7 +28,8 @@
 //	CUDASIM_TRACE=FILE    append a line for each call: entry, result, process, thread
 //	CUDASIM_STATS=FILE    a file that always holds the counters: living objects (which
 //	                      are leaks once the process has ended) and events. It is
-//	                      mapped, so it is right however the process ends.
+//	                      mapped, so it is right however the process ends. %p in its
+//	                      name is the process id, for programs of several processes.
 //	CUDASIM_LEAKS=1       report living objects on stderr when the process calls exit
 //	                      (a Go program does not)
 #define _GNU_SOURCE
@@ -209,7 +210,11 @@ static void violation(const char *format, ...) {
   count(C_violations, 1);
 }
 
-static void open_stats(const char *path) {
+static void open_stats(const char *name) {
+  char path[4096];
+  const char *p = strstr(name, "%p");
+  if (p == NULL) snprintf(path, sizeof path, "%s", name);
+  else snprintf(path, sizeof path, "%.*s%d%s", (int)(p - name), name, (int)getpid(), p + 2);
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0 || ftruncate(fd, NCOUNTERS * ROW) != 0) return;
   char *map = mmap(NULL, NCOUNTERS * ROW, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
