@@ -16,9 +16,9 @@ import (
 // of two, at least 4 KiB. Devices copy from and to such memory without a detour,
 // and without holding a thread.
 type PinnedPool struct {
-	d     *Device
-	limit int
-	sync.Mutex
+	d       *Device
+	limit   int
+	mu      sync.Mutex
 	locked  int               // bytes, in use and idle
 	buffers int               // in use
 	idle    map[int][]uintptr // by rounded length
@@ -76,8 +76,8 @@ func (p *PinnedPool) Alloc(ctx context.Context, n int) (*Buffer, error) {
 // when there may be some.
 func (p *PinnedPool) take(n int) (address uintptr, size int, changed <-chan struct{}, err error) {
 	size = max(leastPinned, 1<<bits.Len(uint(max(n, 1)-1)))
-	p.Lock()
-	defer p.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch idle := p.idle[size]; {
 	case p.closed:
 		return 0, 0, nil, ErrFreed
@@ -127,8 +127,8 @@ func (p *PinnedPool) forget(size, last int) {
 }
 
 func (p *PinnedPool) put(address uintptr, size int) {
-	p.Lock()
-	defer p.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.idle[size] = append(p.idle[size], address)
 	p.buffers--
 	close(p.changed)
@@ -138,26 +138,26 @@ func (p *PinnedPool) put(address uintptr, size int) {
 // Close frees the memory. It fails while buffers of the pool are not freed. A
 // second Close returns [ErrFreed].
 func (p *PinnedPool) Close() error {
-	p.Lock()
+	p.mu.Lock()
 	switch {
 	case p.closed:
-		p.Unlock()
+		p.mu.Unlock()
 		return fmt.Errorf("gpu: PinnedPool.Close: %w", ErrFreed)
 	case p.buffers > 0:
 		n := p.buffers
-		p.Unlock()
+		p.mu.Unlock()
 		return fmt.Errorf("gpu: PinnedPool.Close: %d buffers of the pool are still in use: free them first", n)
 	}
 	p.closed = true
-	p.Unlock()
+	p.mu.Unlock()
 	defer p.d.release()
 	return p.d.wrap("PinnedPool.Close", p.empty())
 }
 
 // empty frees what is idle, all of it even if the driver complains.
 func (p *PinnedPool) empty() error {
-	p.Lock()
-	defer p.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var all []error
 	for p.locked > 0 {
 		err := p.shrink(0)
