@@ -78,6 +78,10 @@ lint: ## check formatting, vet, staticcheck, and the shell scripts
 	$(GOTOOL) staticcheck ./...
 	shellcheck -x $(SCRIPTS)
 
+.PHONY: cuda-headers
+cuda-headers: ## fetch NVIDIA's cuda.h, which some tests compare our declarations with
+	@scripts/setup cuda
+
 .PHONY: bench
 bench: ## measure ourselves beside other libraries
 	@scripts/setup bench

@@ -26,19 +26,21 @@ const module = "github.com/mpi4go/mpi4go"
 var mayImport = map[string][]string{
 	"internal/cmpi":     {},
 	"internal/cuda":     {},
+	"internal/cudasim":  {"internal/cuda"},
 	"mem":               {},
 	"internal/progress": {"internal/cmpi", "mem"},
 	"mpicomm":           {"internal/cmpi", "internal/progress", "mem"},
 	"coro":              {"mpicomm", "mem"},
 	"transport":         {"coro", "mpicomm", "mem"},
 	"gpu":               {"internal/cuda", "mem"},
+	"internal/pattern":  {"gpu", "internal/cuda"},
 	"internal/mpitest":  {"internal/cmpi", "mpicomm", "coro"},
 }
 
 // programs may import everything but what follows.
 var (
 	programs = []string{"cmd", "bench", "examples", "tools"}
-	testOnly = []string{"internal/mpitest", "github.com/stretchr/testify"}
+	testOnly = []string{"internal/mpitest", "internal/cudasim", "github.com/stretchr/testify"}
 	mayUseC  = []string{"internal/cmpi", "internal/cuda"}
 )
 
