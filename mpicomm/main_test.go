@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		mpitest.Program("debug on one", programDebugOnOne),
 		mpitest.Program("forgotten", programForgotten),
 		mpitest.Program("hello", programHello),
+		mpitest.Program("hung", programHung),
 		mpitest.Program("out of order", programOutOfOrder),
 		mpitest.Program("outstanding receive", programOutstandingReceive),
 		mpitest.Program("procs", programProcs),
