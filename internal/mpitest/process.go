@@ -43,7 +43,9 @@ type processes struct {
 type peer struct {
 	pid     int
 	library string
-	code    int // -1 until it has told
+	host    string
+	hung    bool // in MPI_Finalize, after its tests
+	code    int  // -1 until it has told
 	conn    net.Conn
 	gone    bool
 }
@@ -203,6 +205,25 @@ func parent(pid int) int {
 	return ppid
 }
 
+// hosts is the number of hosts that the ranks have told about.
+func (p *processes) hosts() int {
+	names := map[string]bool{}
+	for _, peer := range p.peers {
+		names[peer.host] = true
+	}
+	return len(names)
+}
+
+// hung is the number of ranks that could not leave MPI_Finalize.
+func (p *processes) hung() (n int) {
+	for _, peer := range p.peers {
+		if peer.hung {
+			n++
+		}
+	}
+	return n
+}
+
 func (p *processes) show(rank int, line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,6 +275,10 @@ func (p *processes) serve(conn net.Conn) {
 			me.gone = true
 		case word == "library":
 			me.library = rest
+		case word == "host":
+			me.host = rest
+		case word == "hung":
+			me.hung = true
 		case word == "exit":
 			me.code, _ = strconv.Atoi(rest)
 		}
