@@ -277,7 +277,8 @@ func (p *process) onInitThread(f func()) {
 }
 
 // Abort ends the whole job with an exit code, as far as the launcher can, and
-// does not return. Deferred calls do not run.
+// does not return. Deferred calls do not run. docs/failures.md says what else ends
+// a job, and which exit codes can be trusted.
 //
 // Source: MPI_Abort, MPI-4.1 9.7.
 func Abort(code int) {
