@@ -69,7 +69,7 @@ type Config struct {
 	MaxFrames, MaxHeader int
 
 	// DrainTimeout is how long Finalize waits for what is in flight, and for
-	// the other ranks to get there. Zero: 30 s. MPI4GO_DRAIN_TIMEOUT.
+	// the other ranks to get there, and then for MPI_Finalize. Zero: 30 s. MPI4GO_DRAIN_TIMEOUT.
 	DrainTimeout time.Duration
 
 	// Debug records where each operation was started and reports requests that

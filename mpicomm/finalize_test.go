@@ -158,6 +158,33 @@ func TestStuckSend(t *testing.T) {
 	})
 }
 
+// programHung has a peer that calls MPI_Finalize far too late.
+func programHung() error {
+	if err := mpicomm.Init(mpicomm.Config{DrainTimeout: time.Second}); err != nil {
+		return err
+	}
+	err := mpicomm.Finalize()
+	var pending *mpicomm.PendingError
+	if !errors.As(err, &pending) || !pending.Hung || pending.Skipped || len(pending.Operations) > 0 {
+		return fmt.Errorf("Finalize: %w", err)
+	}
+	fmt.Println(err)
+	os.Exit(6)
+	return nil
+}
+
+// TestFinalizeIsBounded shows that Finalize returns, with an error, when
+// MPI_Finalize does not.
+func TestFinalizeIsBounded(t *testing.T) {
+	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
+		began := time.Now()
+		r := runWithPeer(t, mpi, "hung", time.Minute, mpicomm.Version, "late")
+		require.Equal(t, 6, r.Code)
+		require.Contains(t, r.Output, "all messages have arrived, but MPI_Finalize does not return")
+		require.Less(t, time.Since(began), 9*time.Second, "it has waited for the other rank")
+	})
+}
+
 // programSlowReader receives late what the other rank sent before it called
 // Finalize.
 func programSlowReader() error {

@@ -277,7 +277,8 @@ func (p *process) onInitThread(f func()) {
 }
 
 // Abort ends the whole job with an exit code, as far as the launcher can, and
-// does not return. Deferred calls do not run.
+// does not return. Deferred calls do not run. docs/failures.md says what else ends
+// a job, and which exit codes can be trusted.
 //
 // Source: MPI_Abort, MPI-4.1 9.7.
 func Abort(code int) {
@@ -314,7 +315,9 @@ func Initialized() bool { return state.Load() == initialized }
 // or a send did not get through, or a request was forgotten (Config.Debug), the
 // error is a [*PendingError] that lists them. If a rank is missing or a send is
 // stuck, MPI_Finalize could hang, so it is not called: PendingError.Skipped is
-// then true, and the program should exit with a code other than 0.
+// then true. If MPI_Finalize itself takes longer than Config.DrainTimeout,
+// PendingError.Hung is. In both cases the program should exit with a code other
+// than 0, which makes the launcher end the rest of the job.
 //
 // Where Init has attached to an MPI of somebody else, Finalize frees what Init
 // has made and leaves MPI to its owner, who finalises it after that.
@@ -345,11 +348,20 @@ func Finalize() error {
 	case p.attached:
 		err = p.lib.Detach(p.start.Private)
 	default:
-		p.onInitThread(func() { err = p.lib.Finalize() })
-		if p.funnel {
-			p.engine.EndFunnel()
-		} else {
-			close(p.calls)
+		ended := make(chan error, 1)
+		go p.onInitThread(func() { ended <- p.lib.Finalize() })
+		select {
+		case err = <-ended:
+			if p.funnel {
+				p.engine.EndFunnel()
+			} else {
+				close(p.calls)
+			}
+		case <-time.After(p.config.DrainTimeout):
+			if report == nil {
+				report = &PendingError{}
+			}
+			report.Hung = true
 		}
 	}
 	state.Store(finalized)

@@ -17,6 +17,7 @@ type PendingError struct {
 	Forgotten  []string // with Config.Debug: complete, but nobody has asked
 	Skipped    bool     // MPI_Finalize was not called, because it might have hung; of somebody else's MPI: it still might
 	Cause      error    // why it was skipped, or nil
+	Hung       bool     // MPI_Finalize was called and has not returned within Config.DrainTimeout
 	attached   bool
 }
 
@@ -42,6 +43,9 @@ func (e *PendingError) Error() string {
 		if e.Cause != nil {
 			fmt.Fprintf(&b, ": %v", e.Cause)
 		}
+	}
+	if e.Hung {
+		b.WriteString("\nall messages have arrived, but MPI_Finalize does not return: another rank has not called it, or the MPI library hangs")
 	}
 	return b.String()
 }

@@ -86,6 +86,7 @@ func run(args []string) int {
 	}
 	if err := mpicomm.Finalize(); err != nil {
 		fail(err)
+		time.Sleep(forwarding)
 		return exitFailure
 	}
 	return 0

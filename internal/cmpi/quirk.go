@@ -75,7 +75,11 @@ func (l *Library) Transport() string {
 	if l.Family == "mpich" {
 		for line := range strings.Lines(l.Version) {
 			if device, ok := strings.CutPrefix(line, "MPICH Device:"); ok {
-				return "device " + strings.TrimSpace(device)
+				device = "device " + strings.TrimSpace(device)
+				if tls := os.Getenv("UCX_TLS"); tls != "" && strings.Contains(device, "ucx") {
+					device += ", UCX_TLS=" + tls
+				}
+				return device
 			}
 		}
 		return "unknown"

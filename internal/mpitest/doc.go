@@ -21,6 +21,8 @@
 //	MPI4GO_TEST_MPIS     the configurations, such as openmpi,mpich; none for none;
 //	                     the default is all: openmpi, mpich, openmpi-ucx, openmpi-funneled
 //	MPI4GO_TEST_RANKS    a number of ranks, for all configurations
+//	MPI4GO_TEST_HOSTS    the number of hosts that the ranks must be on, as scripts/test-hosts sets it;
+//	                     only tests that need ranks run then
 //	MPI4GO_TEST_TIMEOUT  how long one launch may take, by default 4m
 //	MPI4GO_TEST_DEADLINE how long one test may wait, by default 1m
 //	MPI4GO_TEST_REQUIRE  configurations that must be there, such as openmpi,mpich

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,7 +22,9 @@ type Job struct {
 	Program string        // a function named with [Program]
 	Args    []string      // or arguments for the test binary, which then runs tests
 	Peer    []string      // a command that is one more rank, the last
+	Options []string      // for the launcher
 	Env     []string      // more environment variables
+	When    string        // once a rank has printed this, the launcher gets an interrupt
 	Timeout time.Duration // 0 for a minute
 }
 
@@ -30,6 +33,8 @@ type Result struct {
 	Code     int    // the exit code of the launcher, or of the process; -1 for a signal
 	Output   string // of the launcher and of all ranks
 	TimedOut bool   // and was killed
+	Took     time.Duration
+	Left     int // ranks that still ran 2 s after the launcher had ended
 }
 
 // Run starts the job and waits for its end.
@@ -40,7 +45,7 @@ func (j Job) Run(t testing.TB) Result {
 	if j.MPI != "" {
 		c := configuration{name: j.MPI, family: j.MPI}
 		argv, env = c.launch(ranks+min(len(j.Peer), 1)), c.environment()
-		argv = append(argv, "-n", strconv.Itoa(ranks))
+		argv = append(append(argv, j.Options...), "-n", strconv.Itoa(ranks))
 	}
 	argv = append(argv, os.Args[0])
 	argv = append(argv, j.Args...)
@@ -54,7 +59,12 @@ func (j Job) Run(t testing.TB) Result {
 	var output strings.Builder
 	p := &processes{
 		argv: argv, env: env, ranks: ranks, timeout: j.Timeout,
-		line: func(_ int, line string) { fmt.Fprintln(&output, line) },
+	}
+	p.line = func(_ int, line string) {
+		fmt.Fprintln(&output, line)
+		if j.When != "" && strings.Contains(line, j.When) {
+			p.interrupt.Do(func() { _ = syscall.Kill(p.launcher, syscall.SIGINT) })
+		}
 	}
 	if p.timeout == 0 {
 		p.timeout = time.Minute
@@ -62,8 +72,8 @@ func (j Job) Run(t testing.TB) Result {
 	if err := p.run(context.Background()); err != nil && !p.timedOut {
 		t.Fatal(err)
 	}
-	r := Result{Code: p.code, Output: output.String(), TimedOut: p.timedOut}
-	t.Logf("%s: exit code %d, timed out: %v\n%s", strings.Join(argv, " "), r.Code, r.TimedOut, r.Output)
+	r := Result{Code: p.code, Output: output.String(), TimedOut: p.timedOut, Took: p.took, Left: p.left}
+	t.Logf("%s: exit code %d after %v, %d ranks left, timed out: %v\n%s", strings.Join(argv, " "), r.Code, r.Took.Round(time.Millisecond), r.Left, r.TimedOut, r.Output)
 	return r
 }
 

@@ -83,6 +83,12 @@ func list(variable string) []string {
 	return strings.FieldsFunc(os.Getenv(variable), func(c rune) bool { return c == ',' || c == ' ' })
 }
 
+// hosts is the number of hosts that the ranks have to be on.
+func hosts() int {
+	n, _ := strconv.Atoi(os.Getenv("MPI4GO_TEST_HOSTS"))
+	return max(n, 1)
+}
+
 // choose returns the configurations to test, from the environment and from what
 // is installed. Notes say what is left out.
 func choose() (chosen []configuration, notes []string, err error) {

@@ -37,13 +37,20 @@ type processes struct {
 	code     int // of the command; -1 if a signal ended it
 	timedOut bool
 	began    time.Time
+	took     time.Duration
+	left     int // ranks that the command has not ended
+
+	launcher  int // the process id of the command
+	interrupt sync.Once
 }
 
 // peer is a rank that has connected.
 type peer struct {
 	pid     int
 	library string
-	code    int // -1 until it has told
+	host    string
+	hung    bool // in MPI_Finalize, after its tests
+	code    int  // -1 until it has told
 	conn    net.Conn
 	gone    bool
 }
@@ -101,7 +108,13 @@ func (p *processes) run(ctx context.Context) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, out, grace
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	if err := cmd.Start(); err != nil {
+	p.mu.Lock() // its first line may need the process id
+	err = cmd.Start()
+	if err == nil {
+		p.launcher = cmd.Process.Pid
+	}
+	p.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
@@ -113,7 +126,11 @@ func (p *processes) run(ctx context.Context) error {
 		p.kill(cmd.Process.Pid)
 		err = <-ended
 	}
-	p.code = cmd.ProcessState.ExitCode()
+	p.code, p.took = cmd.ProcessState.ExitCode(), time.Since(p.began)
+	for end := time.Now().Add(2 * time.Second); p.signal(0) > 0 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	p.left = p.signal(0)
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
 		return err
 	}
@@ -148,7 +165,7 @@ func (p *processes) kill(launcher int) {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
 	p.signal(syscall.SIGQUIT)
-	for end := time.Now().Add(grace); time.Now().Before(end) && p.signal(0); {
+	for end := time.Now().Add(grace); time.Now().Before(end) && p.signal(0) > 0; {
 		time.Sleep(20 * time.Millisecond)
 	}
 	p.signal(syscall.SIGKILL)
@@ -158,14 +175,14 @@ func (p *processes) kill(launcher int) {
 	_ = syscall.Kill(-launcher, syscall.SIGKILL)
 }
 
-// signal sends a signal to the ranks that are still there, and tells whether
-// any is.
-func (p *processes) signal(signal syscall.Signal) (alive bool) {
+// signal sends a signal to the ranks that are still there, and tells how many
+// these are.
+func (p *processes) signal(signal syscall.Signal) (alive int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, peer := range p.peers {
 		if !peer.gone {
-			alive = true
+			alive++
 			_ = syscall.Kill(peer.pid, signal)
 		}
 	}
@@ -201,6 +218,25 @@ func parent(pid int) int {
 	}
 	ppid, _ := strconv.Atoi(fields[1])
 	return ppid
+}
+
+// hosts is the number of hosts that the ranks have told about.
+func (p *processes) hosts() int {
+	names := map[string]bool{}
+	for _, peer := range p.peers {
+		names[peer.host] = true
+	}
+	return len(names)
+}
+
+// hung is the number of ranks that could not leave MPI_Finalize.
+func (p *processes) hung() (n int) {
+	for _, peer := range p.peers {
+		if peer.hung {
+			n++
+		}
+	}
+	return n
 }
 
 func (p *processes) show(rank int, line string) {
@@ -254,6 +290,10 @@ func (p *processes) serve(conn net.Conn) {
 			me.gone = true
 		case word == "library":
 			me.library = rest
+		case word == "host":
+			me.host = rest
+		case word == "hung":
+			me.hung = true
 		case word == "exit":
 			me.code, _ = strconv.Atoi(rest)
 		}

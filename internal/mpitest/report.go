@@ -100,7 +100,7 @@ func judge(p *processes, reports map[int]*report, ranks int) (wrong []string) {
 				reports[rank].count("PASS"), reports[rank].count("SKIP"), reports[0].count("PASS"), reports[0].count("SKIP"))
 		}
 	}
-	if p.code != 0 && len(wrong) == 0 {
+	if p.code != 0 && len(wrong) == 0 && p.hung() == 0 {
 		add("the launcher returned %d", p.code)
 	}
 	return wrong

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CHECK(condition)                                                                                               \
   do {                                                                                                                 \
@@ -123,14 +124,17 @@ static void large(int argc, char **argv) {
 }
 
 // peer VERSION plain|large LENGTH...
+// peer VERSION late, which calls MPI_Finalize 10 s after everybody else.
 int main(int argc, char **argv) {
   int provided, rank;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   CHECK(rank == 1);
   join(argv[1]);
-  (strcmp(argv[2], "large") == 0 ? large : plain)(argc - 3, argv + 3);
+  int late = strcmp(argv[2], "late") == 0;
+  if (!late) (strcmp(argv[2], "large") == 0 ? large : plain)(argc - 3, argv + 3);
   leave();
+  if (late) sleep(10);
   MPI_Finalize();
   puts("the C program has received all");
   return 0;
