@@ -38,7 +38,7 @@ const (
 	AnyTag    = C.M4G_ANY_TAG
 )
 
-// Thread levels of MPI_Init_thread, the same numbers in every family.
+// Thread levels of MPI_Init_thread in the Go side's numbering.
 const (
 	ThreadSingle = iota
 	ThreadFunneled
@@ -49,7 +49,7 @@ const (
 // Library is an MPI library that has been loaded.
 type Library struct {
 	Path    string // what was loaded: a soname or a path
-	Family  string // "openmpi" or "mpich"
+	Family  string // "openmpi", "mpiabi" or "mpich"
 	Why     string // why this one
 	Version string // MPI_Get_library_version, its first line
 	Major   int    // MPI_Get_version

@@ -201,7 +201,7 @@ struct m4g_family {
   int (*bench)(const m4g_bench *b, double *seconds);
 };
 
-extern const m4g_family m4g_openmpi, m4g_mpich;
+extern const m4g_family m4g_openmpi, m4g_mpiabi, m4g_mpich;
 
 // m4g_open loads a library with dlopen; global makes its symbols visible to the
 // plugins that it loads (Open MPI). It returns NULL and the reason in text.
@@ -209,6 +209,9 @@ void *m4g_open(const char *path, int global, char *text, int size);
 // m4g_loaded finds a library that is in the process already.
 void *m4g_loaded(const char *soname);
 int m4g_has(void *library, const char *symbol);
+// m4g_abi_version is the major version of the standard ABI (MPI-5.0 20.2) that a
+// library has, -1 if it has another binary interface.
+int m4g_abi_version(void *library);
 
 m4g_engine *m4g_engine_new(const m4g_family *family);
 m4g_op *m4g_op_slab(int n);

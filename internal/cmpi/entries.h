@@ -45,6 +45,7 @@ ENTRY(int, Request_get_status, (MPI_Request request, int *flag, MPI_Status *stat
 ENTRY(int, Testall, (int count, MPI_Request requests[], int *flag, MPI_Status statuses[]))
 ENTRY(int, Testsome,
       (int incount, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[]))
+ENTRY(int, Get_elements_x, (const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count))
 ENTRY(int, Cancel, (MPI_Request * request))
 ENTRY(int, Test_cancelled, (const MPI_Status *status, int *flag))
 ENTRY(int, Type_contiguous, (int count, MPI_Datatype oldtype, MPI_Datatype *newtype))

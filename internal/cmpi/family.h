@@ -51,6 +51,13 @@ static inline int from_rank(int r) {
   return r == MPI_PROC_NULL ? M4G_PROC_NULL : M4G_ANY_SOURCE;
 }
 static inline int from_tag(int t) { return t >= 0 ? t : M4G_ANY_TAG; }
+static inline int to_level(int l) {
+  static const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
+  return levels[l];
+}
+static inline int from_level(int l) {
+  return (l >= MPI_THREAD_FUNNELED) + (l >= MPI_THREAD_SERIALIZED) + (l >= MPI_THREAD_MULTIPLE);
+}
 static inline MPI_Comm to_comm(uint64_t c) { return (MPI_Comm)(uintptr_t)c; }
 static inline uint64_t from_comm(MPI_Comm c) { return (uint64_t)(uintptr_t)c; }
 static inline MPI_Message to_message(uint64_t m) { return (MPI_Message)(uintptr_t)m; }
@@ -735,10 +742,11 @@ static void init(m4g_start *s, int required) {
   if (s->foreign) {
     TRY(Query_thread(&s->provided));
   } else {
-    TRY(Init_thread(NULL, NULL, required, &s->provided));
+    TRY(Init_thread(NULL, NULL, to_level(required), &s->provided));
     TRY(Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     TRY(Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
   }
+  s->provided = from_level(s->provided);
   s->world = from_comm(MPI_COMM_WORLD);
   TRY(Comm_rank(MPI_COMM_WORLD, &s->rank));
   TRY(Comm_size(MPI_COMM_WORLD, &s->size));

@@ -13,7 +13,7 @@ type Quirk struct {
 	Bit    uint32
 	Text   string // what the library does and what we do about it
 	Test   string // the test that shows it
-	Family string
+	Family string // of the MPI, whichever of its binary interfaces is in use
 	// Applies tells whether the library has it, given the plugins in use.
 	Applies func(l *Library, plugins []string) bool
 }
@@ -39,7 +39,7 @@ func (l *Library) Quirks() []Quirk {
 	var found []Quirk
 	plugins := Plugins()
 	for _, q := range quirks {
-		if q.Family == l.Family && q.Applies(l, plugins) {
+		if q.Family == l.implementation() && q.Applies(l, plugins) {
 			found = append(found, q)
 		}
 	}
@@ -72,7 +72,7 @@ func Plugins() []string {
 
 // Transport describes what carries the messages, as far as it can be told.
 func (l *Library) Transport() string {
-	if l.Family == "mpich" {
+	if l.implementation() == "mpich" {
 		for line := range strings.Lines(l.Version) {
 			if device, ok := strings.CutPrefix(line, "MPICH Device:"); ok {
 				return "device " + strings.TrimSpace(device)
