@@ -22,7 +22,7 @@ var errCanceled = context.Canceled
 // request: MPI cannot cancel it, and it is done once somebody receives.
 func TestCancelledSend(t *testing.T) {
 	comm := mpitest.Pair(t)
-	const n, late, data, small = 1 << 20, 1, 2, 3
+	const n, late, data, small = unbuffered, 1, 2, 3
 	if comm.Rank() == 1 {
 		await(t, comm, 0, late)
 		buf := make([]byte, n)
@@ -133,7 +133,7 @@ func TestCancelledBefore(t *testing.T) {
 // receive, keeps its send, and that the message of the peer is not lost.
 func TestCancelledExchange(t *testing.T) {
 	comm := mpitest.Pair(t)
-	const n, now = 1 << 20, 9
+	const n, now = unbuffered, 9
 	if comm.Rank() == 1 {
 		await(t, comm, 0, now)
 		buf := make([]byte, n)

@@ -44,7 +44,7 @@ func TestNoSuchMPI(t *testing.T) {
 	for choice, want := range map[string][]string{
 		"/nonexistent/libmpi.so": {"no usable MPI library", `explicit choice "/nonexistent/libmpi.so"`, "cannot open shared object file"},
 		"libm.so.6":              {"no usable MPI library", "libm.so.6: it exports no MPI_Init_thread", "libmpi.so.40"},
-		"lam":                    {"MPI4GO_MPI=lam: want openmpi, mpich, or the path of an MPI library"},
+		"lam":                    {"MPI4GO_MPI=lam: want openmpi, mpiabi, mpich, or the path of an MPI library"},
 	} {
 		r := mpitest.Job{Program: "hello", Env: []string{mpicomm.EnvMPI + "=" + choice}}.Run(t)
 		require.Equal(t, 1, r.Code, choice)

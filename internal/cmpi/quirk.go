@@ -87,7 +87,7 @@ func (l *Library) Transport() string {
 		}
 	}
 	if len(parts) == 0 {
-		return "unknown"
+		return "unknown: its plugins are built in"
 	}
 	return strings.Join(parts, ", ")
 }
