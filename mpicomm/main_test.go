@@ -34,10 +34,6 @@ func TestMain(m *testing.M) {
 // eager protocol (4 KiB).
 var sizes = []int{0, 1, 255, 256, 257, 4095, 4096, 4097, 64 << 10, 1 << 20}
 
-// unbuffered is the length of a message that no MPI takes from its sender before
-// somebody receives it. Intel MPI takes 4 MiB.
-const unbuffered = 16 << 20
-
 // pattern is a message whose every byte depends on its place and on the seed.
 func pattern(n, seed int) []byte {
 	b := make([]byte, n)

@@ -180,7 +180,10 @@ const (
 )
 
 // Quirks of MPI libraries that the engine works around.
-const QuirkShortRecvOverflows = C.M4G_QUIRK_SHORT_RECV_OVERFLOWS
+const (
+	QuirkShortRecvOverflows = C.M4G_QUIRK_SHORT_RECV_OVERFLOWS
+	QuirkEmptyRecvTakesAll  = C.M4G_QUIRK_EMPTY_RECV_TAKES_ALL
+)
 
 // NewEngine makes an engine for a library. It is never freed.
 func (l *Library) NewEngine(quirks uint32, yield int) *Engine {

@@ -153,6 +153,9 @@ enum m4g_quirk {
   // A receive shorter than its message writes past the end of the buffer
   // (Open MPI 4, pml ob1, above the eager limit).
   M4G_QUIRK_SHORT_RECV_OVERFLOWS = 1,
+  // A receive of no bytes takes a longer message and reports neither an error
+  // nor its length (Intel MPI).
+  M4G_QUIRK_EMPTY_RECV_TAKES_ALL = 2,
 };
 
 // What an m4g_poll returns besides the operations that are done.

@@ -32,6 +32,13 @@ var quirks = []Quirk{
 			return !ucx
 		},
 	},
+	{
+		Bit:     QuirkEmptyRecvTakesAll,
+		Family:  "mpich",
+		Text:    "Intel MPI takes a message into a receive of no bytes without an error: such a receive goes through guarded scratch",
+		Test:    "TestTruncation",
+		Applies: func(l *Library, _ []string) bool { return strings.HasPrefix(l.Version, "Intel(R) MPI") },
+	},
 }
 
 // Quirks lists those of an initialised library.
