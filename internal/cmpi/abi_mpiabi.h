@@ -12,6 +12,7 @@ typedef struct MPI_ABI_Message *MPI_Message;
 typedef struct MPI_ABI_Errhandler *MPI_Errhandler;
 typedef struct MPI_ABI_Info *MPI_Info;
 typedef struct MPI_ABI_Op *MPI_Op;
+typedef void MPI_Comm_errhandler_function(MPI_Comm *, int *, ...);
 typedef intptr_t MPI_Aint;
 typedef int64_t MPI_Count;
 

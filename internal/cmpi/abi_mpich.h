@@ -10,6 +10,7 @@ typedef int MPI_Request;
 typedef int MPI_Message;
 typedef int MPI_Errhandler;
 typedef int MPI_Info;
+typedef void MPI_Comm_errhandler_function(MPI_Comm *, int *, ...);
 typedef long MPI_Aint;
 typedef long long MPI_Count;
 

@@ -10,6 +10,7 @@ typedef struct ompi_request_t *MPI_Request;
 typedef struct ompi_message_t *MPI_Message;
 typedef struct ompi_errhandler_t *MPI_Errhandler;
 typedef struct ompi_info_t *MPI_Info;
+typedef void MPI_Comm_errhandler_function(MPI_Comm *, int *, ...);
 typedef ptrdiff_t MPI_Aint;
 typedef long long MPI_Count;
 

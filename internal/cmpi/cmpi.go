@@ -81,6 +81,9 @@ func (e *CallError) Error() string { return e.Call + ": " + e.Text }
 // the communicators that the library needs. It is collective and blocks.
 func (l *Library) Init(required int) (Start, error) {
 	var s C.m4g_start
+	for _, q := range l.Quirks() {
+		s.quirks |= C.uint32_t(q.Bit)
+	}
 	C.call_init(l.family, &s, C.int(required))
 	if s.rc != 0 {
 		return Start{}, l.callError(C.GoString(s.failed), int(s.rc))
@@ -183,6 +186,7 @@ const (
 const (
 	QuirkShortRecvOverflows = C.M4G_QUIRK_SHORT_RECV_OVERFLOWS
 	QuirkEmptyRecvTakesAll  = C.M4G_QUIRK_EMPTY_RECV_TAKES_ALL
+	QuirkErrorsReturnAborts = C.M4G_QUIRK_ERRORS_RETURN_ABORTS
 )
 
 // NewEngine makes an engine for a library. It is never freed.

@@ -156,6 +156,8 @@ enum m4g_quirk {
   // A receive of no bytes takes a longer message and reports neither an error
   // nor its length (Intel MPI).
   M4G_QUIRK_EMPTY_RECV_TAKES_ALL = 2,
+  // MPI_ERRORS_RETURN is taken for MPI_ERRORS_ARE_FATAL (libmpi_abi of Intel MPI).
+  M4G_QUIRK_ERRORS_RETURN_ABORTS = 4,
 };
 
 // What an m4g_poll returns besides the operations that are done.
@@ -164,6 +166,7 @@ enum m4g_poll_flag {
 };
 
 typedef struct m4g_start { // what Init learns
+  uint32_t quirks;         // in: enum m4g_quirk
   int32_t rc, provided, foreign; // foreign: somebody else had initialised MPI
   int32_t rank, size, local_rank, local_size;
   int64_t tag_ub;

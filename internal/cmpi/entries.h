@@ -24,6 +24,7 @@ ENTRY(int, Comm_dup, (MPI_Comm comm, MPI_Comm *newcomm))
 ENTRY(int, Comm_idup, (MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request))
 ENTRY(int, Comm_free, (MPI_Comm *comm))
 ENTRY(int, Comm_split_type, (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm))
+ENTRY(int, Comm_create_errhandler, (MPI_Comm_errhandler_function *function, MPI_Errhandler *errhandler))
 ENTRY(int, Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errhandler))
 ENTRY(int, Comm_get_attr, (MPI_Comm comm, int keyval, void *attribute_val, int *flag))
 ENTRY(int, Allgather,

@@ -731,6 +731,11 @@ static int finalized(void) {
   return mpi.Finalized(&flag) == MPI_SUCCESS && flag;
 }
 
+static void return_error(MPI_Comm *comm, int *code, ...) {
+  (void)comm;
+  (void)code;
+}
+
 static void init(m4g_start *s, int required) {
 #define TRY(call)                                                                                                      \
   if ((s->rc = mpi.call) != MPI_SUCCESS) {                                                                             \
@@ -739,13 +744,15 @@ static void init(m4g_start *s, int required) {
   }
   int flag = 0, *tag_ub = NULL;
   MPI_Comm private, local;
+  MPI_Errhandler errors_return = MPI_ERRORS_RETURN;
   s->foreign = initialized();
   if (s->foreign) {
     TRY(Query_thread(&s->provided));
   } else {
     TRY(Init_thread(NULL, NULL, to_level(required), &s->provided));
-    TRY(Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    TRY(Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    if (s->quirks & M4G_QUIRK_ERRORS_RETURN_ABORTS) TRY(Comm_create_errhandler(return_error, &errors_return));
+    TRY(Comm_set_errhandler(MPI_COMM_WORLD, errors_return));
+    TRY(Comm_set_errhandler(MPI_COMM_SELF, errors_return));
   }
   s->provided = from_level(s->provided);
   s->world = from_comm(MPI_COMM_WORLD);
@@ -758,7 +765,7 @@ static void init(m4g_start *s, int required) {
   TRY(Comm_size(local, &s->local_size));
   TRY(Comm_free(&local));
   TRY(Comm_dup(MPI_COMM_WORLD, &private));
-  TRY(Comm_set_errhandler(private, MPI_ERRORS_RETURN));
+  TRY(Comm_set_errhandler(private, errors_return));
   s->private_comm = from_comm(private);
 #undef TRY
 }

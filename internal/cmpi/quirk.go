@@ -37,9 +37,18 @@ var quirks = []Quirk{
 		Family:  "mpich",
 		Text:    "Intel MPI takes a message into a receive of no bytes without an error: such a receive goes through guarded scratch",
 		Test:    "TestTruncation",
-		Applies: func(l *Library, _ []string) bool { return strings.HasPrefix(l.Version, "Intel(R) MPI") },
+		Applies: func(l *Library, _ []string) bool { return l.isIntel() },
+	},
+	{
+		Bit:     QuirkErrorsReturnAborts,
+		Family:  "mpich",
+		Text:    "the libmpi_abi of Intel MPI ends the job at any error, with MPI_ERRORS_RETURN too: an error handler of ours takes its place",
+		Test:    "TestTruncation",
+		Applies: func(l *Library, _ []string) bool { return l.isIntel() && l.Family == "mpiabi" },
 	},
 }
+
+func (l *Library) isIntel() bool { return strings.HasPrefix(l.Version, "Intel(R) MPI") }
 
 // Quirks lists those of an initialised library.
 func (l *Library) Quirks() []Quirk {
