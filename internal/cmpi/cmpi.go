@@ -185,7 +185,6 @@ const (
 // Quirks of MPI libraries that the engine works around.
 const (
 	QuirkShortRecvOverflows = C.M4G_QUIRK_SHORT_RECV_OVERFLOWS
-	QuirkEmptyRecvTakesAll  = C.M4G_QUIRK_EMPTY_RECV_TAKES_ALL
 	QuirkErrorsReturnAborts = C.M4G_QUIRK_ERRORS_RETURN_ABORTS
 )
 

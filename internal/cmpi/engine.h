@@ -151,13 +151,10 @@ int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done);
 
 enum m4g_quirk {
   // A receive shorter than its message writes past the end of the buffer
-  // (Open MPI 4, pml ob1, above the eager limit).
+  // (Open MPI 4 and 5, pml ob1, above the eager limit), or succeeds (Intel MPI).
   M4G_QUIRK_SHORT_RECV_OVERFLOWS = 1,
-  // A receive of no bytes takes a longer message and reports neither an error
-  // nor its length (Intel MPI).
-  M4G_QUIRK_EMPTY_RECV_TAKES_ALL = 2,
   // MPI_ERRORS_RETURN is taken for MPI_ERRORS_ARE_FATAL (libmpi_abi of Intel MPI).
-  M4G_QUIRK_ERRORS_RETURN_ABORTS = 4,
+  M4G_QUIRK_ERRORS_RETURN_ABORTS = 2,
 };
 
 // What an m4g_poll returns besides the operations that are done.

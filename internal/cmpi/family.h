@@ -221,8 +221,7 @@ static int post_recv(m4g_engine *e, m4g_op *o, MPI_Request *r) {
   MPI_Comm comm = to_comm(o->comm);
   MPI_Datatype type;
   int rc;
-  if ((o->flags & M4G_IN_SCRATCH && e->quirks & M4G_QUIRK_SHORT_RECV_OVERFLOWS) ||
-      (o->len == 0 && e->quirks & M4G_QUIRK_EMPTY_RECV_TAKES_ALL)) {
+  if (o->flags & M4G_IN_SCRATCH && e->quirks & M4G_QUIRK_SHORT_RECV_OVERFLOWS) {
     rc = guard_type((int)o->len, &type);
     return rc != MPI_SUCCESS ? rc : mpi.Irecv(o->scratch, 1, type, source, tag, comm, r);
   }

@@ -33,9 +33,9 @@ var quirks = []Quirk{
 		},
 	},
 	{
-		Bit:     QuirkEmptyRecvTakesAll,
+		Bit:     QuirkShortRecvOverflows,
 		Family:  "mpich",
-		Text:    "Intel MPI takes a message into a receive of no bytes without an error: such a receive goes through guarded scratch",
+		Text:    "Intel MPI drops what does not fit into a receive buffer without an error, always of no bytes, often of a long message: short receives go through guarded scratch, longer ones discover the length first",
 		Test:    "TestTruncation",
 		Applies: func(l *Library, _ []string) bool { return l.isIntel() },
 	},
