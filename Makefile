@@ -12,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 GO ?= go
 GOTOOL := $(GO) tool -modfile=tools/go.mod
 ARGS ?=
-SCRIPTS := scripts/setup .ci/run scripts/hosts/agent scripts/hosts/test.sh $(addprefix scripts/mpirun/,common.sh openmpi openmpi-ucx mpich mvapich2-gdr slurm.sbatch test.sh)
+SCRIPTS := scripts/setup scripts/test-mpis .ci/run scripts/hosts/agent scripts/hosts/test.sh $(addprefix scripts/mpirun/,common.sh openmpi openmpi-ucx mpich mvapich2-gdr slurm.sbatch test.sh)
 
 .PHONY: help
 help: ## list the targets
@@ -48,6 +48,10 @@ test-unit: ## run only the tests that need no MPI
 test-hosts: ## run the core tests and pingpong on two hosts made of network namespaces; needs root
 	@scripts/setup test
 	scripts/hosts/test.sh
+
+.PHONY: test-mpis
+test-mpis: ## fetch MPICH 5, Open MPI 5 and Intel MPI from PyPI, and run the tests over each
+	@scripts/test-mpis $(ARGS)
 
 test-%: ## run all tests on exactly % ranks: make test-3
 	@[[ '$*' =~ ^[1-9][0-9]*$$ ]] || { echo "make test-N: N is a number of ranks, not '$*'" >&2; exit 2; }

@@ -15,7 +15,7 @@ import (
 // Config says how to initialise the library. The zero value is right for most
 // programs. An environment variable that is set goes before the field.
 type Config struct {
-	// MPI chooses the library: "openmpi", "mpich", or the path of one.
+	// MPI chooses the library: "openmpi", "mpich", "mpiabi", or the path of one.
 	// Zero: the one in the process already, else the one of the launcher, else
 	// the first that is found. MPI4GO_MPI.
 	MPI string

@@ -133,7 +133,7 @@ func programStuckSend() error {
 	}
 	c := mpicomm.World()
 	if c.Rank() == 0 {
-		if _, err := c.Isend(mem.Of(make([]byte, 1<<20)), 1, 5); err != nil {
+		if _, err := c.Issend(mem.Of(make([]byte, 1<<20)), 1, 5); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func TestStuckSend(t *testing.T) {
 		r := mpitest.Job{MPI: mpi, Ranks: 2, Program: "stuck send"}.Run(t)
 		require.False(t, r.TimedOut)
 		require.NotEqual(t, 0, r.Code)
-		require.Contains(t, r.Output, "isend peer 1 tag 5, 1048576 bytes")
+		require.Contains(t, r.Output, "issend peer 1 tag 5, 1048576 bytes")
 		require.Contains(t, r.Output, "rank 0 skipped MPI_Finalize")
 		require.Contains(t, r.Output, "MPI_Finalize was skipped, because it might hang")
 	})

@@ -15,7 +15,7 @@ type Environment struct {
 	Version        string      // of mpi4go
 	Library        string      // the MPI library's soname or path
 	LibraryVersion string      // its own name and version
-	Family         string      // the binary interface: "openmpi" or "mpich"
+	Family         string      // the binary interface: "openmpi", "mpiabi" or "mpich"
 	Why            string      // why this library was chosen
 	Standard       string      // the version of the MPI standard
 	Transport      string      // what carries the messages, as far as it can be told

@@ -11,7 +11,7 @@ typedef int MPI_Message;
 typedef int MPI_Errhandler;
 typedef int MPI_Info;
 typedef int MPI_Op;
-typedef int MPI_Fint;
+typedef void MPI_Comm_errhandler_function(MPI_Comm *, int *, ...);
 typedef long MPI_Aint;
 typedef long long MPI_Count;
 

@@ -11,7 +11,7 @@ typedef struct ompi_message_t *MPI_Message;
 typedef struct ompi_errhandler_t *MPI_Errhandler;
 typedef struct ompi_info_t *MPI_Info;
 typedef struct ompi_op_t *MPI_Op;
-typedef int MPI_Fint;
+typedef void MPI_Comm_errhandler_function(MPI_Comm *, int *, ...);
 typedef ptrdiff_t MPI_Aint;
 typedef long long MPI_Count;
 
@@ -105,7 +105,8 @@ static inline int64_t status_bytes(const MPI_Status *s) { return (int64_t)s->_uc
 #define MPI_MINLOC predefined.MPI_MINLOC_
 #define MPI_MAXLOC predefined.MPI_MAXLOC_
 
-#define COMM_HANDLES_ARE_CONVERTED // by MPI_Comm_f2c and MPI_Comm_c2f
+// A handle becomes the int that stands for it in Fortran by MPI_Comm_c2f.
+#define COMM_HANDLES_BY_C2F
 
 #define MPI_BOTTOM ((void *)0)
 #define MPI_IN_PLACE ((void *)1)

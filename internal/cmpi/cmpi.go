@@ -39,7 +39,7 @@ const (
 	AnyTag    = C.M4G_ANY_TAG
 )
 
-// Thread levels of MPI_Init_thread, the same numbers in every family.
+// Thread levels of MPI_Init_thread in the Go side's numbering.
 const (
 	ThreadSingle = iota
 	ThreadFunneled
@@ -50,7 +50,7 @@ const (
 // Library is an MPI library that has been loaded.
 type Library struct {
 	Path    string // what was loaded: a soname or a path
-	Family  string // "openmpi" or "mpich"
+	Family  string // "openmpi", "mpiabi" or "mpich"
 	Why     string // why this one
 	Version string // MPI_Get_library_version, its first line
 	Major   int    // MPI_Get_version
@@ -92,6 +92,9 @@ func (l *Library) Init(ours bool) (Start, error) {
 	whose := C.int(0)
 	if ours {
 		whose = 1
+	}
+	for _, q := range l.Quirks() {
+		s.quirks |= C.uint32_t(q.Bit)
 	}
 	C.call_init(l.family, &s, whose)
 	if s.rc != 0 {
@@ -191,7 +194,10 @@ const (
 )
 
 // Quirks of MPI libraries that the engine works around.
-const QuirkShortRecvOverflows = C.M4G_QUIRK_SHORT_RECV_OVERFLOWS
+const (
+	QuirkShortRecvOverflows = C.M4G_QUIRK_SHORT_RECV_OVERFLOWS
+	QuirkErrorsReturnAborts = C.M4G_QUIRK_ERRORS_RETURN_ABORTS
+)
 
 // NewEngine makes an engine for a library. It is never freed.
 func (l *Library) NewEngine(quirks uint32, yield int) *Engine {

@@ -25,15 +25,18 @@ static void split(m4g_comm *c, uint64_t from, int how, int color, int key) {
   if (c->rc != MPI_SUCCESS) return;
   if (comm != MPI_COMM_NULL) {
     c->failed = "MPI_Comm_set_errhandler";
-    if ((c->rc = mpi.Comm_set_errhandler(comm, MPI_ERRORS_RETURN)) != MPI_SUCCESS) return;
+    if ((c->rc = mpi.Comm_set_errhandler(comm, errors_return)) != MPI_SUCCESS) return;
   }
   describe_comm(c, comm);
 }
 
-#ifdef COMM_HANDLES_ARE_CONVERTED
+#if defined COMM_HANDLES_BY_C2F
 static MPI_Comm f2c(int handle) { return mpi.Comm_f2c(handle); }
 static int to_fortran(uint64_t comm) { return mpi.Comm_c2f(to_comm(comm)); }
-#else
+#elif defined COMM_HANDLES_BY_TOINT
+static MPI_Comm f2c(int handle) { return mpi.Comm_fromint(handle); }
+static int to_fortran(uint64_t comm) { return mpi.Comm_toint(to_comm(comm)); }
+#else // it is that int
 static MPI_Comm f2c(int handle) { return (MPI_Comm)handle; }
 static int to_fortran(uint64_t comm) { return (int)to_comm(comm); }
 #endif

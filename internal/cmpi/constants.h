@@ -9,6 +9,6 @@
   C(MPI_ERR_NO_MEM) C(MPI_ERR_KEYVAL)                                                                                  \
   C(MPI_MAX_ERROR_STRING) C(MPI_MAX_LIBRARY_VERSION_STRING) C(MPI_MAX_OBJECT_NAME) C(MPI_IN_PLACE) C(MPI_BOTTOM)       \
   C(MPI_STATUS_IGNORE) C(MPI_STATUSES_IGNORE)                                                                          \
-  S(MPI_Comm) S(MPI_Datatype) S(MPI_Request) S(MPI_Message) S(MPI_Errhandler) S(MPI_Info) S(MPI_Op) S(MPI_Fint)        \
+  S(MPI_Comm) S(MPI_Datatype) S(MPI_Request) S(MPI_Message) S(MPI_Errhandler) S(MPI_Info) S(MPI_Op)                    \
   S(MPI_Aint) S(MPI_Count)                                                                                             \
   S(MPI_Status) O(MPI_SOURCE) O(MPI_TAG) O(MPI_ERROR)

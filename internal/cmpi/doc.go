@@ -13,7 +13,7 @@
 //	entries.h    the MPI functions that are called, with their signatures
 //	bench.h      the C loops that our own figures are measured against
 //
-// abi_test.go compares abi_*.h and entries.h with each mpi.h that is installed.
-// A third family (the MPI-5 standard ABI, libmpi_abi.so.0) needs an
-// abi_standard.h, a family_standard.c and a row in families.
+// There are three families: openmpi, mpich, and mpiabi, which is the ABI of the
+// MPI-5 standard. abi_test.go compares abi_*.h and entries.h with each mpi.h that
+// is installed.
 package cmpi

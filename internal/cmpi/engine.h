@@ -198,8 +198,10 @@ int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done);
 
 enum m4g_quirk {
   // A receive shorter than its message writes past the end of the buffer
-  // (Open MPI 4, pml ob1, above the eager limit).
+  // (Open MPI 4 and 5, pml ob1, above the eager limit), or succeeds (Intel MPI).
   M4G_QUIRK_SHORT_RECV_OVERFLOWS = 1,
+  // MPI_ERRORS_RETURN is taken for MPI_ERRORS_ARE_FATAL (libmpi_abi of Intel MPI).
+  M4G_QUIRK_ERRORS_RETURN_ABORTS = 2,
 };
 
 // What an m4g_poll returns besides the operations that are done.
@@ -208,6 +210,7 @@ enum m4g_poll_flag {
 };
 
 typedef struct m4g_start { // what Init learns
+  uint32_t quirks; // in: enum m4g_quirk
   int32_t rc, provided;
   int32_t rank, size, local_rank, local_size;
   int64_t tag_ub;
@@ -280,7 +283,7 @@ struct m4g_family {
   int (*bench)(const m4g_bench *b, double *seconds);
 };
 
-extern const m4g_family m4g_openmpi, m4g_mpich;
+extern const m4g_family m4g_openmpi, m4g_mpiabi, m4g_mpich;
 
 // m4g_open loads a library with dlopen; global makes its symbols visible to the
 // plugins that it loads (Open MPI). It returns NULL and the reason in text.
@@ -288,6 +291,9 @@ void *m4g_open(const char *path, int global, char *text, int size);
 // m4g_loaded finds a library that is in the process already.
 void *m4g_loaded(const char *soname);
 int m4g_has(void *library, const char *symbol);
+// m4g_abi_version is the major version of the standard ABI (MPI-5.0 20.2) that a
+// library has, -1 if it has another binary interface.
+int m4g_abi_version(void *library);
 
 m4g_engine *m4g_engine_new(const m4g_family *family);
 m4g_op *m4g_op_slab(int n);

@@ -25,13 +25,17 @@ ENTRY(int, Comm_idup, (MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request))
 ENTRY(int, Comm_free, (MPI_Comm *comm))
 ENTRY(int, Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *newcomm))
 ENTRY(int, Comm_split_type, (MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm))
+ENTRY(int, Comm_create_errhandler, (MPI_Comm_errhandler_function *function, MPI_Errhandler *errhandler))
 ENTRY(int, Comm_set_errhandler, (MPI_Comm comm, MPI_Errhandler errhandler))
 ENTRY(int, Comm_set_name, (MPI_Comm comm, const char *comm_name))
 ENTRY(int, Comm_get_name, (MPI_Comm comm, char *comm_name, int *resultlen))
 ENTRY(int, Comm_test_inter, (MPI_Comm comm, int *flag))
-#ifdef COMM_HANDLES_ARE_CONVERTED
-ENTRY(MPI_Comm, Comm_f2c, (MPI_Fint comm))
-ENTRY(MPI_Fint, Comm_c2f, (MPI_Comm comm))
+#if defined COMM_HANDLES_BY_C2F
+ENTRY(MPI_Comm, Comm_f2c, (int comm))
+ENTRY(int, Comm_c2f, (MPI_Comm comm))
+#elif defined COMM_HANDLES_BY_TOINT
+ENTRY(MPI_Comm, Comm_fromint, (int comm))
+ENTRY(int, Comm_toint, (MPI_Comm comm))
 #endif
 ENTRY(int, Comm_get_attr, (MPI_Comm comm, int keyval, void *attribute_val, int *flag))
 ENTRY(int, Comm_set_attr, (MPI_Comm comm, int keyval, void *attribute_val))
@@ -97,6 +101,7 @@ ENTRY(int, Request_get_status, (MPI_Request request, int *flag, MPI_Status *stat
 ENTRY(int, Testall, (int count, MPI_Request requests[], int *flag, MPI_Status statuses[]))
 ENTRY(int, Testsome,
       (int incount, MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[]))
+ENTRY(int, Get_elements_x, (const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count))
 ENTRY(int, Cancel, (MPI_Request * request))
 ENTRY(int, Test_cancelled, (const MPI_Status *status, int *flag))
 ENTRY(int, Type_contiguous, (int count, MPI_Datatype oldtype, MPI_Datatype *newtype))

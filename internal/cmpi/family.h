@@ -51,6 +51,13 @@ static inline int from_rank(int r) {
   return r == MPI_PROC_NULL ? M4G_PROC_NULL : M4G_ANY_SOURCE;
 }
 static inline int from_tag(int t) { return t >= 0 ? t : M4G_ANY_TAG; }
+static inline int to_level(int l) {
+  static const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
+  return levels[l];
+}
+static inline int from_level(int l) {
+  return (l >= MPI_THREAD_FUNNELED) + (l >= MPI_THREAD_SERIALIZED) + (l >= MPI_THREAD_MULTIPLE);
+}
 static inline MPI_Comm to_comm(uint64_t c) { return (MPI_Comm)(uintptr_t)c; }
 static inline uint64_t from_comm(MPI_Comm c) { return (uint64_t)(uintptr_t)c; }
 static inline MPI_Message to_message(uint64_t m) { return (MPI_Message)(uintptr_t)m; }
@@ -92,6 +99,8 @@ static void remove_waiting(m4g_engine *e, m4g_op *o) {
 
 // ---- completion ----
 
+static MPI_Errhandler errors_return; // what init found to return errors
+
 enum { LARGE = 32 * 1024 };
 
 // weigh counts an operation that moves many bytes: see m4g_drive.
@@ -130,7 +139,7 @@ static void set_status(m4g_op *o, const MPI_Status *status) {
 // complete takes the outcome of a posted operation from MPI.
 static void complete(m4g_engine *e, m4g_op *o, int rc, const MPI_Status *status) {
   // A duplicate has the error handler of its origin, which may be somebody else's.
-  if (o->kind == M4G_DUP && rc == MPI_SUCCESS) rc = mpi.Comm_set_errhandler(to_comm(o->handle), MPI_ERRORS_RETURN);
+  if (o->kind == M4G_DUP && rc == MPI_SUCCESS) rc = mpi.Comm_set_errhandler(to_comm(o->handle), errors_return);
   o->rc = rc;
   if (o->kind == M4G_RECV || o->kind == M4G_IMRECV) {
     int64_t matched = o->count; // what MPI_Improbe said, or -1
@@ -773,10 +782,19 @@ static int deleted(MPI_Comm comm, int key, void *value, void *extra) {
 
 static int init_thread(int required) {
   int provided;
-  return mpi.Init_thread(NULL, NULL, required, &provided);
+  return mpi.Init_thread(NULL, NULL, to_level(required), &provided);
 }
 
-static int query_thread(int *provided) { return mpi.Query_thread(provided); }
+static int query_thread(int *provided) {
+  int rc = mpi.Query_thread(provided);
+  *provided = from_level(*provided);
+  return rc;
+}
+
+static void return_error(MPI_Comm *comm, int *code, ...) {
+  (void)comm;
+  (void)code;
+}
 
 static void init(m4g_start *s, int ours) {
 #define TRY(call)                                                                                                      \
@@ -787,13 +805,16 @@ static void init(m4g_start *s, int ours) {
   int flag = 0, *tag_ub = NULL;
   MPI_Comm private, local;
   TRY(Query_thread(&s->provided));
+  errors_return = MPI_ERRORS_RETURN;
+  if (s->quirks & M4G_QUIRK_ERRORS_RETURN_ABORTS) TRY(Comm_create_errhandler(return_error, &errors_return));
   if (ours) {
-    TRY(Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    TRY(Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    TRY(Comm_set_errhandler(MPI_COMM_WORLD, errors_return));
+    TRY(Comm_set_errhandler(MPI_COMM_SELF, errors_return));
   } else {
     TRY(Comm_create_keyval(not_copied, deleted, &finalize_key, NULL));
     TRY(Comm_set_attr(MPI_COMM_SELF, finalize_key, NULL));
   }
+  s->provided = from_level(s->provided);
   s->world = from_comm(MPI_COMM_WORLD);
   TRY(Comm_rank(MPI_COMM_WORLD, &s->rank));
   TRY(Comm_size(MPI_COMM_WORLD, &s->size));
@@ -804,7 +825,7 @@ static void init(m4g_start *s, int ours) {
   TRY(Comm_size(local, &s->local_size));
   TRY(Comm_free(&local));
   TRY(Comm_dup(MPI_COMM_WORLD, &private));
-  TRY(Comm_set_errhandler(private, MPI_ERRORS_RETURN));
+  TRY(Comm_set_errhandler(private, errors_return));
   s->private_comm = from_comm(private);
 #undef TRY
 }

@@ -10,6 +10,7 @@ import "C"
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -24,22 +25,59 @@ type family struct {
 	name    string
 	c       *C.m4g_family
 	sonames []string // run-time names, not those of the -dev links
-	marker  string   // a symbol that only this family exports, or "" for MPI_Init_thread
 	global  bool     // its plugins need RTLD_GLOBAL
 	install string
 }
 
-// families in the order in which they are looked for. The MPI-5 standard ABI
-// (libmpi_abi.so.0, marker MPI_Abi_get_version) belongs between the two.
+// families in the order in which they are looked for.
 var families = []family{
 	{
 		name: "openmpi", c: &C.m4g_openmpi, sonames: []string{"libmpi.so.40"},
-		marker: "ompi_mpi_comm_world", global: true, install: "openmpi-bin",
+		global: true, install: "Debian, Ubuntu: apt-get install openmpi-bin",
+	},
+	{
+		// Of any MPI, so its plugins may need it too.
+		name: "mpiabi", c: &C.m4g_mpiabi, sonames: []string{"libmpi_abi.so.1", "libmpi_abi.so.0"},
+		global: true, install: "pip install mpich",
 	},
 	{
 		name: "mpich", c: &C.m4g_mpich, sonames: []string{"libmpich.so.12", "libmpi.so.12"},
-		install: "mpich",
+		install: "Debian, Ubuntu: apt-get install mpich",
 	},
+}
+
+// names lists the families for a message.
+func names() string {
+	var all []string
+	for _, f := range families {
+		all = append(all, f.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// recognise tells the family of a library that somebody named, nil if it is no
+// MPI. An MPI may have its symbols from another library that it is linked with,
+// so the standard ABI is asked for first; a library may export
+// MPI_Abi_get_version and have another interface, and then says so.
+func recognise(handle unsafe.Pointer) *family {
+	switch {
+	case C.m4g_abi_version(handle) >= 1:
+		return byName("mpiabi")
+	case dlsym(handle, "ompi_mpi_comm_world"):
+		return byName("openmpi")
+	case dlsym(handle, "MPI_Init_thread"):
+		return byName("mpich")
+	}
+	return nil
+}
+
+func byName(name string) *family {
+	for i := range families {
+		if families[i].name == name {
+			return &families[i]
+		}
+	}
+	return nil
 }
 
 // Launcher is what the environment tells of the program that started the job.
@@ -83,7 +121,8 @@ func (e *NotFoundError) Error() string {
 
 // Find loads the MPI library for this process. In this order it takes: the
 // explicit choice (a family name or a path); one that is in the process
-// already; the one that the launcher belongs to; what the loader finds.
+// already; the one that the launcher belongs to; what the loader finds. A
+// library that lies beside the launcher goes before one that the loader finds.
 func Find(choice string) (*Library, error) {
 	// UCX, also inside MPICH, would replace the handlers by which the Go runtime
 	// makes a panic of a nil dereference, and take SIGHUP for its own debugging.
@@ -99,7 +138,7 @@ func Find(choice string) (*Library, error) {
 	launcher := FindLauncher()
 	switch {
 	case choice != "":
-		l, err := open(choice)
+		l, err := open(choice, launcher)
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +151,14 @@ func Find(choice string) (*Library, error) {
 		loaded.Why = "it was in the process already"
 		return loaded, loaded.resolve(handle)
 	case launcher.Family != "":
-		return search(launcher.Family, fmt.Sprintf("launched by %s: %s is set", launcher.Name, launcher.Variable))
+		return search([]*family{byName(launcher.Family), byName("mpiabi")}, launcher,
+			fmt.Sprintf("launched by %s: %s is set", launcher.Name, launcher.Variable))
 	default:
-		return search("", "the first that the loader found")
+		var all []*family
+		for i := range families {
+			all = append(all, &families[i])
+		}
+		return search(all, launcher, "the first that the loader found")
 	}
 }
 
@@ -135,62 +179,93 @@ func findLoaded() (*Library, unsafe.Pointer) {
 }
 
 // open loads the explicit choice.
-func open(choice string) (*Library, error) {
+func open(choice string, launcher Launcher) (*Library, error) {
 	reason := fmt.Sprintf("explicit choice %q", choice)
-	for _, f := range families {
-		if choice == f.name {
-			return search(choice, reason)
-		}
+	if f := byName(choice); f != nil {
+		return search([]*family{f}, launcher, reason)
 	}
 	if !strings.ContainsAny(choice, "/.") {
-		return nil, fmt.Errorf("%s=%s: want openmpi, mpich, or the path of an MPI library such as /opt/mpi/lib/libmpi.so.40", EnvMPI, choice)
+		return nil, fmt.Errorf("%s=%s: want %s, or the path of an MPI library such as /opt/mpi/lib/libmpi.so.40", EnvMPI, choice, names())
 	}
 	// Global visibility does no harm to a library that does not need it.
 	handle, err := dlopen(choice, true)
 	if err != nil {
 		return nil, &NotFoundError{Reason: reason, Tried: []string{err.Error()}, Remedy: "Is it the run-time library of an MPI for this machine?"}
 	}
-	for i := range families {
-		f := &families[i]
-		marker := f.marker
-		if marker == "" {
-			marker = "MPI_Init_thread"
-		}
-		if dlsym(handle, marker) {
-			l := &Library{Path: choice, Family: f.name, Why: reason, family: f.c}
-			return l, l.resolve(handle)
-		}
+	if f := recognise(handle); f != nil {
+		l := &Library{Path: choice, Family: f.name, Why: reason, family: f.c}
+		return l, l.resolve(handle)
 	}
 	return nil, &NotFoundError{Reason: reason, Tried: []string{choice + ": it exports no MPI_Init_thread"}, Remedy: "Name the MPI library itself, such as libmpi.so.40 or libmpich.so.12."}
 }
 
-// search loads the first library of a family, or of any for "".
-func search(only, reason string) (*Library, error) {
-	missing := &NotFoundError{Reason: reason}
-	var install []string
-	for i := range families {
-		f := &families[i]
-		if only != "" && f.name != only {
-			continue
-		}
-		install = append(install, "apt-get install "+f.install)
-		for _, soname := range f.sonames {
-			handle, err := dlopen(soname, f.global)
-			if err != nil {
-				missing.Tried = append(missing.Tried, err.Error())
-				continue
+// search loads the first library of the families, in their order.
+func search(wanted []*family, launcher Launcher, reason string) (*Library, error) {
+	type candidate struct {
+		*family
+		path string
+	}
+	var candidates []candidate
+	for _, dir := range launcher.libraryDirs() {
+		for _, f := range wanted {
+			for _, soname := range f.sonames {
+				if path := filepath.Join(dir, soname); exists(path) {
+					candidates = append(candidates, candidate{f, path})
+				}
 			}
-			l := &Library{Path: soname, Family: f.name, Why: reason, family: f.c}
-			if err := l.resolve(handle); err != nil {
-				missing.Tried = append(missing.Tried, err.Error())
-				continue
-			}
-			return l, nil
 		}
 	}
-	missing.Remedy = fmt.Sprintf("Install one (Debian, Ubuntu: %s; elsewhere load its environment module), or set %s to the path of the library.",
+	var install []string
+	for _, f := range wanted {
+		install = append(install, f.install)
+		for _, soname := range f.sonames {
+			candidates = append(candidates, candidate{f, soname})
+		}
+	}
+	missing := &NotFoundError{Reason: reason}
+	for _, c := range candidates {
+		handle, err := dlopen(c.path, c.global)
+		if err == nil {
+			l := &Library{Path: c.path, Family: c.name, Why: reason, family: c.c}
+			if err = l.resolve(handle); err == nil {
+				err = l.suits(handle, launcher)
+			}
+			if err == nil {
+				return l, nil
+			}
+		}
+		missing.Tried = append(missing.Tried, err.Error())
+	}
+	missing.Remedy = fmt.Sprintf("Install one (%s; elsewhere load its environment module), or set %s to the path of the library.",
 		strings.Join(install, ", or "), EnvMPI)
 	return nil, missing
+}
+
+// suits refuses a library of the standard ABI's name that has another version of
+// that ABI, or that is of another MPI than the launcher.
+func (l *Library) suits(handle unsafe.Pointer, launcher Launcher) error {
+	if l.Family != "mpiabi" {
+		return nil
+	}
+	if v := C.m4g_abi_version(handle); v != 1 {
+		return fmt.Errorf("%s: it says that its version of the standard ABI is %d, not 1", l.Path, v)
+	}
+	if launcher.Family != "" && launcher.Family != l.implementation() {
+		return fmt.Errorf("%s: it is of %s, and the job was started by %s", l.Path, l.ShortVersion(), launcher.Name)
+	}
+	return nil
+}
+
+// implementation is the family whose launchers and faults the library has, which
+// the standard ABI does not tell.
+func (l *Library) implementation() string {
+	switch {
+	case l.Family != "mpiabi":
+		return l.Family
+	case strings.HasPrefix(l.Version, "Open MPI"):
+		return "openmpi"
+	}
+	return "mpich"
 }
 
 func (l *Library) resolve(handle unsafe.Pointer) error {

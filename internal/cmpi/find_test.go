@@ -1,7 +1,9 @@
 package cmpi
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -92,6 +94,57 @@ func TestQuirkApplies(t *testing.T) {
 		l := &Library{Family: "openmpi", Version: test.version}
 		require.Equal(t, test.want, quirks[0].Applies(l, test.plugins), test)
 	}
+}
+
+// TestImplementation shows whose faults and launchers a library has.
+func TestImplementation(t *testing.T) {
+	for _, test := range []struct {
+		family, version, want string
+		quirks                int
+	}{
+		{"openmpi", "Open MPI v5.0.11, package", "openmpi", 1},
+		{"mpiabi", "Open MPI v6.0.0, package", "openmpi", 1},
+		{"mpiabi", "MPICH Version:      5.0.2", "mpich", 0},
+		{"mpiabi", "Intel(R) MPI Library 2021.18.1 for Linux* OS\n", "mpich", 2},
+		{"mpich", "Intel(R) MPI Library 2021.18.1 for Linux* OS\n", "mpich", 1},
+		{"mpich", "MPICH Version:      4.0.2", "mpich", 0},
+	} {
+		l := &Library{Family: test.family, Version: test.version}
+		require.Equal(t, test.want, l.implementation(), test)
+		require.Len(t, l.Quirks(), test.quirks, test)
+	}
+}
+
+// TestSuits shows which libraries of the standard ABI's name are refused.
+func TestSuits(t *testing.T) {
+	handle, err := dlopen("libm.so.6", false)
+	require.NoError(t, err)
+	require.NoError(t, (&Library{Family: "mpich"}).suits(handle, Launcher{Family: "mpich"}))
+	require.ErrorContains(t, (&Library{Path: "libmpi_abi.so.0", Family: "mpiabi"}).suits(handle, Launcher{}),
+		"libmpi_abi.so.0: it says that its version of the standard ABI is -1, not 1")
+}
+
+// TestLibraryDirs starts a process below one that is called like a launcher, in a
+// folder of its own.
+func TestLibraryDirs(t *testing.T) {
+	const helper = "MPI4GO_TEST_LIBRARY_DIRS"
+	if os.Getenv(helper) != "" {
+		fmt.Println(strings.Join(Launcher{Family: "mpich"}.libraryDirs(), ":"))
+		fmt.Println(len(Launcher{Family: "openmpi"}.libraryDirs()), len(Launcher{}.libraryDirs()))
+		return
+	}
+	shell, err := os.ReadFile("/bin/sh")
+	require.NoError(t, err)
+	prefix := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(prefix, "bin"), 0o777))
+	launcher := filepath.Join(prefix, "bin", "hydra_pmi_proxy")
+	require.NoError(t, os.WriteFile(launcher, shell, 0o777))
+	// Between the two is another process, as where a script starts the program.
+	job := exec.Command(launcher, "-c", `sh -c '"$0" -test.run=^TestLibraryDirs; true' "$0"; true`, os.Args[0])
+	job.Env = append(os.Environ(), helper+"=1")
+	out, err := job.Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), prefix+"/lib:"+prefix+"/lib64:"+prefix+"/lib/release\n0 0\n")
 }
 
 func TestShortVersion(t *testing.T) {

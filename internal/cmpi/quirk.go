@@ -13,7 +13,7 @@ type Quirk struct {
 	Bit    uint32
 	Text   string // what the library does and what we do about it
 	Test   string // the test that shows it
-	Family string
+	Family string // of the MPI, whichever of its binary interfaces is in use
 	// Applies tells whether the library has it, given the plugins in use.
 	Applies func(l *Library, plugins []string) bool
 }
@@ -32,14 +32,30 @@ var quirks = []Quirk{
 			return !ucx
 		},
 	},
+	{
+		Bit:     QuirkShortRecvOverflows,
+		Family:  "mpich",
+		Text:    "Intel MPI drops what does not fit into a receive buffer without an error, always of no bytes, often of a long message: short receives go through guarded scratch, longer ones discover the length first",
+		Test:    "TestTruncation",
+		Applies: func(l *Library, _ []string) bool { return l.isIntel() },
+	},
+	{
+		Bit:     QuirkErrorsReturnAborts,
+		Family:  "mpich",
+		Text:    "the libmpi_abi of Intel MPI ends the job at any error, with MPI_ERRORS_RETURN too: an error handler of ours takes its place",
+		Test:    "TestTruncation",
+		Applies: func(l *Library, _ []string) bool { return l.isIntel() && l.Family == "mpiabi" },
+	},
 }
+
+func (l *Library) isIntel() bool { return strings.HasPrefix(l.Version, "Intel(R) MPI") }
 
 // Quirks lists those of an initialised library.
 func (l *Library) Quirks() []Quirk {
 	var found []Quirk
 	plugins := Plugins()
 	for _, q := range quirks {
-		if q.Family == l.Family && q.Applies(l, plugins) {
+		if q.Family == l.implementation() && q.Applies(l, plugins) {
 			found = append(found, q)
 		}
 	}
@@ -72,7 +88,7 @@ func Plugins() []string {
 
 // Transport describes what carries the messages, as far as it can be told.
 func (l *Library) Transport() string {
-	if l.Family == "mpich" {
+	if l.implementation() == "mpich" {
 		for line := range strings.Lines(l.Version) {
 			if device, ok := strings.CutPrefix(line, "MPICH Device:"); ok {
 				device = "device " + strings.TrimSpace(device)
@@ -91,7 +107,7 @@ func (l *Library) Transport() string {
 		}
 	}
 	if len(parts) == 0 {
-		return "unknown"
+		return "unknown: its plugins are built in"
 	}
 	return strings.Join(parts, ", ")
 }

@@ -25,6 +25,12 @@ void *m4g_loaded(const char *soname) { return dlopen(soname, RTLD_NOW | RTLD_NOL
 
 int m4g_has(void *library, const char *symbol) { return dlsym(library, symbol) != NULL; }
 
+int m4g_abi_version(void *library) {
+  int (*get_version)(int *major, int *minor), major = -1, minor = -1;
+  *(void **)&get_version = dlsym(library, "MPI_Abi_get_version");
+  return get_version != NULL && get_version(&major, &minor) == 0 ? major : -1;
+}
+
 m4g_engine *m4g_engine_new(const m4g_family *family) {
   m4g_engine *e = aligned_alloc(64, sizeof *e);
   if (e == NULL) return NULL;

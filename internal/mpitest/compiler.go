@@ -4,18 +4,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// compilers are the names of the families' C compilers, and what the
-// compiler's own description of its command line then contains.
-var compilers = map[string]string{"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich"}
+// compilers are the names of the families' C compilers; the description that a
+// plain mpicc gives of its command line contains the name of its family. Beside a
+// given mpirun they are called mpicc, or mpicc_abi.
+var compilers = map[string]string{"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich", "mpiabi": "mpicc_abi"}
 
 // Compiler returns the mpicc of an MPI. If there is none the test is skipped,
-// or fails with MPI4GO_TEST_REQUIRE_HEADERS=1.
+// or fails if MPI4GO_TEST_REQUIRE_HEADERS names that MPI.
 func Compiler(t testing.TB, mpi string) string {
 	t.Helper()
+	if mpirun := given(mpi); mpirun != "" {
+		path := filepath.Join(filepath.Dir(mpirun), strings.TrimSuffix(compilers[mpi], "."+mpi))
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("needs the headers of the MPI of %s: no %s", mpirun, path)
+		}
+		return path
+	}
 	if path, err := exec.LookPath(compilers[mpi]); err == nil {
 		return path
 	}
@@ -26,8 +35,8 @@ func Compiler(t testing.TB, mpi string) string {
 		}
 	}
 	message := "needs the headers of " + mpi + ": found neither " + compilers[mpi] + " nor an mpicc of it"
-	if os.Getenv("MPI4GO_TEST_REQUIRE_HEADERS") == "1" {
-		t.Fatal(message + " (MPI4GO_TEST_REQUIRE_HEADERS=1)")
+	if slices.Contains(list("MPI4GO_TEST_REQUIRE_HEADERS"), mpi) {
+		t.Fatal(message + " (MPI4GO_TEST_REQUIRE_HEADERS)")
 	}
 	t.Skip(message)
 	return ""

@@ -19,13 +19,15 @@
 // These environment variables choose what happens:
 //
 //	MPI4GO_TEST_MPIS     the configurations, such as openmpi,mpich; none for none;
-//	                     the default is all: openmpi, mpich, openmpi-ucx, openmpi-funneled
+//	                     the default is all: openmpi, mpich, openmpi-ucx, openmpi-funneled;
+//	                     openmpi, mpich or mpiabi with = and the path of an mpirun runs over
+//	                     the MPI that this one belongs to: mpiabi=/opt/mpich/bin/mpirun
 //	MPI4GO_TEST_RANKS    a number of ranks, for all configurations
 //	MPI4GO_TEST_HOSTS    the number of hosts that the ranks must be on, as scripts/test-hosts sets it;
 //	                     only tests that need ranks run then
 //	MPI4GO_TEST_TIMEOUT  how long one launch may take, by default 4m
 //	MPI4GO_TEST_DEADLINE how long one test may wait, by default 1m
 //	MPI4GO_TEST_REQUIRE  configurations that must be there, such as openmpi,mpich
-//	MPI4GO_TEST_REQUIRE_HEADERS  1: the tests that compile C need an mpicc
+//	MPI4GO_TEST_REQUIRE_HEADERS  families whose mpicc must be there, such as openmpi,mpich,mpiabi
 //	MPI4GO_TEST_LARGE    1: also messages over 2 GiB, which need 10 GiB of memory
 package mpitest

@@ -17,7 +17,7 @@ import (
 // Job is a job that a test starts, for what cannot be done in the job that the
 // tests themselves run in.
 type Job struct {
-	MPI     string        // whose launcher: "openmpi" or "mpich"; "" starts one process without any
+	MPI     string        // whose launcher: "openmpi", "mpich" or "mpiabi"; "" starts one process without any
 	Ranks   int           // that run Program; 1 if it is 0
 	Program string        // a function named with [Program]
 	Args    []string      // or arguments for the test binary, which then runs tests
@@ -106,7 +106,7 @@ func EachMPI(t *testing.T, f func(t *testing.T, mpi string)) {
 		t.Fatal(err)
 	}
 	done := false
-	for _, mpi := range []string{"openmpi", "mpich"} {
+	for _, mpi := range []string{"openmpi", "mpich", "mpiabi"} {
 		if slices.ContainsFunc(chosen, func(c configuration) bool { return c.name == mpi }) {
 			done = true
 			t.Run(mpi, func(t *testing.T) { f(t, mpi) })

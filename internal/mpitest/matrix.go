@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
 )
 
 // configuration is one way to start the ranks.
@@ -24,6 +26,7 @@ type configuration struct {
 var configurations = []configuration{
 	{name: "openmpi", family: "openmpi", ranks: []int{1, 2, 3, 4}},
 	{name: "mpich", family: "mpich", ranks: []int{1, 2, 3, 4}},
+	{name: "mpiabi", family: "mpiabi", ranks: []int{1, 2, 3, 4}},
 	{
 		name: "openmpi-ucx", family: "openmpi", ranks: []int{2}, plugin: "pml:ucx",
 		args: []string{"--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"},
@@ -32,7 +35,8 @@ var configurations = []configuration{
 }
 
 // families are the MPIs: the names under which their launchers are installed,
-// and a word that the version of their mpirun contains.
+// and a word that the version of their mpirun contains. The standard ABI has no
+// launcher of its own.
 var families = map[string]struct {
 	launchers []string
 	word      string
@@ -41,8 +45,21 @@ var families = map[string]struct {
 	"mpich":   {[]string{"mpirun.mpich", "mpiexec.hydra", "mpirun"}, "HYDRA"},
 }
 
+// given is the mpirun that an entry FAMILY=MPIRUN of MPI4GO_TEST_MPIS names, or "".
+func given(family string) string {
+	for _, entry := range list("MPI4GO_TEST_MPIS") {
+		if path, ok := strings.CutPrefix(entry, family+"="); ok {
+			return path
+		}
+	}
+	return ""
+}
+
 // launcher is the path of a family's mpirun, or "".
 func launcher(family string) string {
+	if path := given(family); path != "" {
+		return path
+	}
 	for _, name := range families[family].launchers {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -61,6 +78,9 @@ func launcher(family string) string {
 // missing says why a configuration cannot be used here, or "".
 func (c *configuration) missing() string {
 	path := launcher(c.family)
+	if path == "" && c.family == "mpiabi" {
+		return "not installed: MPI4GO_TEST_MPIS=mpiabi=/path/of/mpirun names the launcher of an MPI that has it (make test-mpis)"
+	}
 	if path == "" {
 		return "not installed: none of " + strings.Join(families[c.family].launchers, ", ") + " is its launcher"
 	}
@@ -93,6 +113,9 @@ func hosts() int {
 // is installed. Notes say what is left out.
 func choose() (chosen []configuration, notes []string, err error) {
 	wanted := list("MPI4GO_TEST_MPIS")
+	for i := range wanted {
+		wanted[i], _, _ = strings.Cut(wanted[i], "=")
+	}
 	if slices.Equal(wanted, []string{"none"}) {
 		wanted = nil
 		notes = append(notes, "MPI4GO_TEST_MPIS=none: tests that need ranks are skipped")
@@ -104,7 +127,7 @@ func choose() (chosen []configuration, notes []string, err error) {
 	required := list("MPI4GO_TEST_REQUIRE")
 	for _, name := range append(slices.Clone(wanted), required...) {
 		if !slices.ContainsFunc(configurations, func(c configuration) bool { return c.name == name }) {
-			return nil, nil, fmt.Errorf("no configuration %q: want openmpi, mpich, openmpi-ucx, openmpi-funneled or none", name)
+			return nil, nil, fmt.Errorf("no configuration %q: want openmpi, mpich, mpiabi, openmpi-ucx, openmpi-funneled or none", name)
 		}
 	}
 	ranks := 0
@@ -137,10 +160,19 @@ func choose() (chosen []configuration, notes []string, err error) {
 	return chosen, notes, nil
 }
 
+// isOpenMPI tells whether the launcher is Open MPI's.
+func (c *configuration) isOpenMPI() bool {
+	if c.family != "mpiabi" {
+		return c.family == "openmpi"
+	}
+	text, _ := exec.Command(launcher(c.family), "--version").CombinedOutput()
+	return strings.Contains(string(text), families["openmpi"].word)
+}
+
 // launch is the beginning of the command line that starts a number of ranks.
 func (c *configuration) launch(ranks int) []string {
 	args := append([]string{launcher(c.family)}, c.args...)
-	if c.family == "openmpi" && ranks > runtime.NumCPU() {
+	if ranks > runtime.NumCPU() && c.isOpenMPI() {
 		args = append(args, "--oversubscribe")
 	}
 	return args
@@ -149,8 +181,14 @@ func (c *configuration) launch(ranks int) []string {
 // environment is what the launcher needs besides the environment of the process.
 func (c *configuration) environment() []string {
 	env := slices.Clone(c.env)
-	if c.family == "openmpi" && os.Geteuid() == 0 {
+	if os.Geteuid() == 0 && c.isOpenMPI() {
 		env = append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	}
+	if c.family == "mpiabi" {
+		env = append(env, cmpi.EnvMPI+"=mpiabi")
+	}
+	if path := given(c.family); path != "" { // Intel's mpirun looks for its own mpiexec.hydra in PATH
+		env = append(env, "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))
 	}
 	return env
 }

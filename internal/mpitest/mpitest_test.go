@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -111,6 +112,22 @@ func TestVerdict(t *testing.T) {
 				}
 			})
 		}
+	})
+}
+
+// TestGivenLauncher names the launcher by its path.
+func TestGivenLauncher(t *testing.T) {
+	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
+		path, err := exec.LookPath("mpirun." + mpi)
+		if err != nil {
+			t.Skip("needs a launcher called mpirun." + mpi)
+		}
+		r := mpitest.Job{
+			Args: []string{"-test.run=^TestSample"},
+			Env:  []string{"MPI4GO_TEST_MPIS=" + mpi + "=" + path, "MPI4GO_TEST_RANKS=2", "MPI4GO_TEST_REQUIRE=", "PATH=/nowhere:/bin"},
+		}.Run(t)
+		require.Equal(t, 0, r.Code)
+		require.Regexp(t, `(?m)^ok `+mpi+` \(.*\d\) on 2 ranks: 2 tests passed`, r.Output)
 	})
 }
 
