@@ -9,8 +9,8 @@
 //		status, err = coro.Recv(ctx, world, values, 0, tag)
 //	}
 //
-// Every call is one non-blocking MPI operation underneath (mpicomm.Do) and one
-// plain MPI message on the wire, so the peer may be a C or mpi4py program.
+// But for messages of many buffers, every call is one non-blocking MPI operation
+// underneath (mpicomm.Do) and one plain MPI message on the wire, so the peer may be a C or mpi4py program.
 //
 // # Who owns the buffer
 //
@@ -28,7 +28,16 @@
 // Start as many goroutines as you like, with go or in a [Group]. Receives that
 // could match the same message are served in the order of their calls.
 //
+// # Messages of many buffers
+//
+// [SendMessage] sends a list of buffers, its frames, in one call, and [RecvMessage]
+// receives it in one: they go out together and complete together, and none is
+// copied but those short enough to travel in the header. docs/wire.md says how.
+//
+//	frames, err := mem.Frames(offsets, validity, values, "int64")
+//	err = coro.SendMessage(ctx, world, frames, 1, tag)
+//
 // # Not supported
 //
-// Messages of many buffers (planned), device memory (planned).
+// Device memory (planned).
 package coro

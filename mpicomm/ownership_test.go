@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/mpi4go/mpi4go/coro"
 	"github.com/mpi4go/mpi4go/internal/mpitest"
 	"github.com/mpi4go/mpi4go/mem"
 	"github.com/mpi4go/mpi4go/mpicomm"
@@ -115,6 +117,21 @@ func startsCollective(t *testing.T, c *mpicomm.Comm, _ int) {
 	clear(mine)
 	requirePattern(t, all[:long], 0)
 	requirePattern(t, all[long:], 1)
+}
+
+// sendsMessage sends a message of two frames.
+func sendsMessage(t *testing.T, c *mpicomm.Comm, tag int) {
+	data := pattern(long, tag)
+	require.NoError(t, coro.SendMessage(mpitest.Context(t), c, []mem.Buffer{mem.Of(data), mem.Of(data[:3])}, 1, tag))
+	clear(data)
+}
+
+func readsMessage(t *testing.T, c *mpicomm.Comm, tag int) {
+	m, err := coro.RecvMessage(mpitest.Context(t), c, 0, tag)
+	require.NoError(t, err)
+	require.Len(t, m.Frames, 2)
+	require.Equal(t, long, m.Frames[0].Len())
+	requirePattern(t, m.Frames[0].Bytes(), tag)
 }
 
 var ownerships = []ownership{
@@ -304,6 +321,64 @@ var ownerships = []ownership{
 		},
 	},
 	{
+		"`SendPartsOp`, `RecvPartsOp`",
+		func(t *testing.T, c *mpicomm.Comm, tag int) {
+			data := pattern(long, tag)
+			parts := []mem.Buffer{mem.Of(data[:7]), mem.Of(data[7:5000]), mem.Of(data[5000:])}
+			_, err := mpicomm.Do(mpitest.Context(t), c.SendPartsOp(parts, 1, tag))
+			require.NoError(t, err)
+			clear(data)
+			sends(long)(t, c, tag)
+		},
+		func(t *testing.T, c *mpicomm.Comm, tag int) {
+			reads(long)(t, c, tag) // as one buffer, and the other way round
+			buf := make([]byte, long)
+			parts := []mem.Buffer{mem.Of(buf[:100_000]), mem.Of(buf[100_000:100_001]), {}, mem.Of(buf[100_001:])}
+			_, err := mpicomm.Do(mpitest.Context(t), c.RecvPartsOp(parts, 0, tag))
+			require.NoError(t, err)
+			requirePattern(t, buf, tag)
+		},
+	},
+	{
+		"`coro.SendMessage`",
+		sendsMessage, readsMessage,
+	},
+	{
+		"the same, context ends",
+		func(t *testing.T, c *mpicomm.Comm, tag int) {
+			data := pattern(long, tag)
+			ctx, cancel := context.WithTimeout(mpitest.Context(t), 20*time.Millisecond)
+			defer cancel()
+			var flight *mpicomm.InFlightError
+			require.ErrorAs(t, coro.SendMessage(ctx, c, []mem.Buffer{mem.Of(data), mem.Of(data[:3])}, 1, tag), &flight)
+			signal(t, c, 1, tag+1000)
+			wait(t, flight.Request)
+			clear(data)
+		},
+		func(t *testing.T, c *mpicomm.Comm, tag int) {
+			await(t, c, 0, tag+1000)
+			readsMessage(t, c, tag)
+		},
+	},
+	{
+		"`coro.RecvMessage`",
+		sendsMessage, readsMessage,
+	},
+	{
+		"`coro.RecvMessageInto`, `RecvMessageAlloc`",
+		sendsMessage,
+		func(t *testing.T, c *mpicomm.Comm, tag int) {
+			g := newGuarded(long)
+			_, err := coro.RecvMessageInto(mpitest.Context(t), c, []mem.Buffer{mem.Of(g.buf)}, 0, tag)
+			require.ErrorIs(t, err, coro.ErrFrames)
+			g.requireIntact(t, 0)
+			_, err = coro.RecvMessageInto(mpitest.Context(t), c, []mem.Buffer{mem.Of(g.buf), mem.Of(make([]byte, 3))}, 0, tag)
+			require.NoError(t, err)
+			requirePattern(t, g.buf, tag)
+			g.requireIntact(t, long)
+		},
+	},
+	{
 		"any receive that is too short (`ErrTruncate`)",
 		func(t *testing.T, c *mpicomm.Comm, tag int) {
 			send(t, c, pattern(long, tag), 1, tag)
@@ -333,6 +408,7 @@ var untestedOwnerships = []string{
 	// Over shared memory the receiver fetches a long message by itself.
 	"the same, and MPI does not say within `Config.CancelTimeout`",
 	"the same, context ends during the transfer",
+	"the same, context ends during the transfer of a message",
 	"anything in flight at `Finalize`", // TestStuckSend, in a job of its own
 }
 
