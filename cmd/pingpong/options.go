@@ -31,6 +31,7 @@ type options struct {
 	Waiters     waitersCmd     `cmd:"" help:"Many goroutines of which each waits for a message of its own."`
 	Busy        busyCmd        `cmd:"" help:"Latency while a goroutine of the second rank computes."`
 	Allpairs    allpairsCmd    `cmd:"" help:"All ranks ping-pong with all others at the same time."`
+	Multi       multiCmd       `cmd:"" help:"One-way time of a message of many buffers, beside the ways to do it in C."`
 	Collective  collectiveCmd  `cmd:"" help:"Time of a collective call of all ranks."`
 	Info        infoCmd        `cmd:"" help:"What mpi4go found: the MPI library and why, transport, settings."`
 }

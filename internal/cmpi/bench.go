@@ -24,6 +24,11 @@ const (
 	BenchBcast       BenchMode = C.M4G_BENCH_BCAST
 	BenchAllreduce   BenchMode = C.M4G_BENCH_ALLREDUCE
 	BenchAlltoall    BenchMode = C.M4G_BENCH_ALLTOALL
+
+	BenchFramesPacked   BenchMode = C.M4G_BENCH_FRAMES_PACKED
+	BenchFramesRequests BenchMode = C.M4G_BENCH_FRAMES_REQUESTS
+	BenchFramesDatatype BenchMode = C.M4G_BENCH_FRAMES_DATATYPE
+	BenchFramesOne      BenchMode = C.M4G_BENCH_FRAMES_ONE
 )
 
 // Bench is one run of a C loop on MPI_COMM_WORLD: between this rank and Peer, or
@@ -35,7 +40,9 @@ type Bench struct {
 	Window     int
 	Iterations int
 	Send, Recv []byte // at most 2^31-1 bytes
-	Size       int    // bytes of a message, or in a collective for each rank
+	Size       int    // bytes of a message or a frame, or in a collective for each rank
+	Frames     int    // of a message of many buffers
+	Stride     int    // bytes from one frame to the next
 }
 
 // Run returns the seconds that the loop took. The caller holds the lead.
@@ -58,7 +65,7 @@ func (b *Bench) Run(l *Library) (float64, error) {
 	if b.Sender {
 		c.sender = 1
 	}
-	c.size = C.int64_t(b.Size)
+	c.size, c.frames, c.stride = C.int64_t(b.Size), C.int32_t(b.Frames), C.int64_t(b.Stride)
 	c.sendbuf, c.recvbuf = unsafe.Pointer(send), unsafe.Pointer(recv)
 	var seconds C.double
 	if rc := C.call_bench(l.family, c, &seconds); rc != 0 {

@@ -232,10 +232,15 @@ enum m4g_bench_mode {
   M4G_BENCH_BCAST,
   M4G_BENCH_ALLREDUCE,
   M4G_BENCH_ALLTOALL,
+  // One message of `frames` buffers of `size` bytes, in ping-pong.
+  M4G_BENCH_FRAMES_PACKED,   // copied into one buffer, sent, copied out
+  M4G_BENCH_FRAMES_REQUESTS, // a header of 8 bytes, then a request for each frame
+  M4G_BENCH_FRAMES_DATATYPE, // one hindexed datatype
+  M4G_BENCH_FRAMES_ONE,      // one contiguous buffer of as many bytes
 };
 typedef struct m4g_bench {
-  int32_t mode, peer, sender, window, iterations;
-  int64_t size;
+  int32_t mode, peer, sender, window, iterations, frames;
+  int64_t size, stride; // stride: from one frame to the next
   void *sendbuf, *recvbuf;
 } m4g_bench;
 
