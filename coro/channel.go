@@ -68,6 +68,14 @@ type sender struct {
 	slot  uint16
 }
 
+// Tickets, and what waits, are used again: a message costs few allocations.
+var (
+	senders   = sync.Pool{New: func() any { return &sender{ready: make(chan struct{}, 1)} }}
+	receivers = sync.Pool{New: func() any { return &receiver{ready: make(chan struct{}, 1)} }}
+	arrivals  = sync.Pool{New: func() any { return new(arrival) }}
+	plannings = sync.Pool{New: func() any { return new([]wire.Frame) }}
+)
+
 // arrival is a message whose header is there.
 type arrival struct {
 	source int // of the job
@@ -145,7 +153,8 @@ func (ch *channel) enqueue(dest int, key streamKey) *sender {
 		s = &stream{key: key}
 		p.streams[key] = s
 	}
-	w := &sender{ready: make(chan struct{}, 1)}
+	w := senders.Get().(*sender)
+	w.slot = 0
 	s.queue = append(s.queue, w)
 	p.grant(s)
 	return w
@@ -159,15 +168,16 @@ func (p *peer) grant(s *stream) {
 	w := s.queue[0]
 	switch {
 	case len(p.free) > 0:
-		w.slot = p.free[0]
-		p.free = p.free[1:]
+		last := len(p.free) - 1
+		w.slot = p.free[last]
+		p.free = p.free[:last]
 	case p.next <= lastSlot:
 		w.slot = p.next
 		p.next++
 	default:
 		return
 	}
-	s.queue = s.queue[1:]
+	s.queue = slices.Delete(s.queue, 0, 1)
 	s.posting = true
 	s.unacked++
 	p.bySlot[w.slot] = s
@@ -191,6 +201,7 @@ func (ch *channel) posted(dest int, key streamKey, w *sender, sent bool) {
 	}
 	p.grant(s)
 	p.forget(s)
+	senders.Put(w)
 }
 
 // acknowledged frees a slot, and returns whether it was in use.
@@ -298,7 +309,9 @@ func (ch *channel) handle(source int, buffer *slotBuffer, b []byte) error {
 		slotBuffers.Put(buffer)
 		return nil
 	}
-	ch.offer(&arrival{source: source, prefix: prefix, first: b, buffer: buffer}, false)
+	a := arrivals.Get().(*arrival)
+	*a = arrival{source: source, prefix: prefix, first: b, buffer: buffer}
+	ch.offer(a, false)
 	return nil
 }
 
@@ -360,13 +373,14 @@ func (ch *channel) giveBack(a *arrival) {
 	_, _ = mpicomm.Do(context.Background(), ch.comm.SendOp(mem.Of(b), ch.comm.Rank(), headerTag)) // short: it is copied
 }
 
-// takeAcks takes acknowledgements that a header to a rank carries along.
-func (ch *channel) takeAcks(rank int) []uint16 {
+// takeAcks takes acknowledgements that a header to a rank carries along, and
+// appends them to acks.
+func (ch *channel) takeAcks(rank int, acks []uint16) []uint16 {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	p := ch.peer(rank)
 	n := min(len(p.owed), wire.MaxAcks)
-	acks := slices.Clone(p.owed[:n])
+	acks = append(acks, p.owed[:n]...)
 	p.owed = slices.Delete(p.owed, 0, n)
 	return acks
 }
@@ -374,22 +388,23 @@ func (ch *channel) takeAcks(rank int) []uint16 {
 // acknowledge notes that a message was received, and tells its sender when there
 // are enough of them.
 func (ch *channel) acknowledge(a *arrival) error {
-	if a.buffer != nil {
-		slotBuffers.Put(a.buffer)
-	}
+	source, slot := a.source, a.prefix.Slot
+	slotBuffers.Put(a.buffer)
+	*a = arrival{}
+	arrivals.Put(a)
 	ch.mu.Lock()
-	p := ch.peer(a.source)
-	p.owed = append(p.owed, a.prefix.Slot)
+	p := ch.peer(source)
+	p.owed = append(p.owed, slot)
 	enough := len(p.owed) >= ackBatch
 	ch.mu.Unlock()
 	if !enough {
 		return nil
 	}
-	h := wire.Header{Acks: ch.takeAcks(a.source)}
+	h := wire.Header{Acks: ch.takeAcks(source, nil)}
 	b, err := h.Append(nil)
 	if err != nil {
 		return err
 	}
-	_, err = mpicomm.Do(context.Background(), ch.comm.SendOp(mem.Of(b), a.source, headerTag)) // short: it is copied
+	_, err = mpicomm.Do(context.Background(), ch.comm.SendOp(mem.Of(b), source, headerTag)) // short: it is copied
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/wire"
@@ -50,8 +51,9 @@ var ErrFrames = errors.New("the destinations do not fit the message")
 // ends, its error if nothing was sent yet, else an [*mpicomm.InFlightError]; those
 // of MPI.
 func SendMessage(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) error {
-	s, err := newSending(c, frames, dest, tag)
-	if err != nil || s == nil {
+	s := sending{planning: plannings.Get().(*[]wire.Frame)}
+	defer plannings.Put(s.planning)
+	if err := s.init(c, frames, dest, tag); err != nil || s.ticket == nil {
 		return err
 	}
 	return s.run(ctx)
@@ -59,34 +61,35 @@ func SendMessage(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, dest
 
 // sending is a message on its way.
 type sending struct {
-	ch     *channel
-	key    streamKey
-	dest   int // of the job
-	frames []mem.Buffer
-	plan   []wire.Frame
-	inline int // bytes of inline frames
-	ticket *sender
+	ch       *channel
+	key      streamKey
+	dest     int // of the job
+	frames   []mem.Buffer
+	plan     []wire.Frame
+	planning *[]wire.Frame // its memory
+	inline   int           // bytes of inline frames
+	ticket   *sender
 }
 
-// newSending checks the arguments and takes a place in the order of messages. It
-// is nil for ProcNull.
-func newSending(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) (*sending, error) {
+// init checks the arguments and takes a place in the order of messages, but for
+// ProcNull.
+func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) error {
 	ch, err := openedChannel()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	known, err := inner.CommOf(c, "sendmessage", true, dest, tag)
 	if err != nil || dest == mpicomm.ProcNull {
-		return nil, err
+		return err
 	}
-	s := &sending{ch: ch, key: streamKey{known.ID, uint32(tag)}, dest: known.World(dest), frames: frames}
+	s.ch, s.key, s.dest, s.frames = ch, streamKey{known.ID, uint32(tag)}, known.World(dest), frames
 	if len(frames) > ch.limits.Frames {
-		return nil, fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), ch.limits.Frames, mpicomm.ErrCount)
+		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), ch.limits.Frames, mpicomm.ErrCount)
 	}
-	s.plan = make([]wire.Frame, len(frames))
+	s.plan = slices.Grow((*s.planning)[:0], len(frames))
 	for i, f := range frames {
 		if f.Kind() == mem.Device {
-			return nil, fmt.Errorf("sendmessage: frame %d is device memory: this version passes host memory only; copy it to the host: %w", i, errors.ErrUnsupported)
+			return fmt.Errorf("sendmessage: frame %d is device memory: this version passes host memory only; copy it to the host: %w", i, errors.ErrUnsupported)
 		}
 		p := wire.Frame{Len: f.Len(), Kind: uint8(f.Kind()), Plan: ch.plans.For(f.Len())}
 		switch {
@@ -98,10 +101,11 @@ func newSending(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) (*sending, 
 		if p.Plan == wire.Inline {
 			s.inline += p.Len
 		}
-		s.plan[i] = p
+		s.plan = append(s.plan, p)
 	}
+	*s.planning = s.plan
 	s.ticket = ch.enqueue(s.dest, s.key)
-	return s, nil
+	return nil
 }
 
 // maxPart is the longest part of a datatype.
@@ -160,7 +164,8 @@ func (s *sending) post(ctx context.Context, buffer *slotBuffer) error {
 
 // header encodes the message with its inline frames, in the buffer if it fits.
 func (s *sending) header(buffer *slotBuffer) ([]byte, error) {
-	h := wire.Header{Comm: s.key.comm, Tag: s.key.tag, Slot: s.ticket.slot, Acks: s.ch.takeAcks(s.dest), Frames: s.plan}
+	var acks [wire.MaxAcks]uint16
+	h := wire.Header{Comm: s.key.comm, Tag: s.key.tag, Slot: s.ticket.slot, Acks: s.ch.takeAcks(s.dest, acks[:0]), Frames: s.plan}
 	b, err := h.Append(buffer[:0])
 	if err != nil {
 		return nil, err
@@ -246,7 +251,7 @@ func fresh(in Incoming) ([]mem.Buffer, error) {
 // Errors: [ErrFrames] if their number or a length is not the message's, which is
 // then left to the next receive that matches it.
 func RecvMessageInto(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, source, tag int) (*Message, error) {
-	return RecvMessageAlloc(ctx, c, source, tag, func(Incoming) ([]mem.Buffer, error) { return frames, nil })
+	return recvMessage(ctx, c, frames, source, tag, nil)
 }
 
 // RecvMessageAlloc is [RecvMessage] into buffers that a function supplies when it
@@ -257,6 +262,12 @@ func RecvMessageInto(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, 
 //
 // Errors: what the function returns, wrapped; those of [RecvMessageInto].
 func RecvMessageAlloc(ctx context.Context, c *mpicomm.Comm, source, tag int, alloc func(Incoming) ([]mem.Buffer, error)) (*Message, error) {
+	return recvMessage(ctx, c, nil, source, tag, alloc)
+}
+
+// recvMessage receives into the given buffers, or with alloc into what it
+// supplies.
+func recvMessage(ctx context.Context, c *mpicomm.Comm, into []mem.Buffer, source, tag int, alloc func(Incoming) ([]mem.Buffer, error)) (*Message, error) {
 	ch, err := openedChannel()
 	if err != nil {
 		return nil, err
@@ -268,7 +279,8 @@ func RecvMessageAlloc(ctx context.Context, c *mpicomm.Comm, source, tag int, all
 	if source == mpicomm.ProcNull {
 		return &Message{Source: source, Tag: mpicomm.AnyTag}, nil
 	}
-	r := &receiver{comm: known.ID, source: source, tag: tag, ready: make(chan struct{}, 1)}
+	r := receivers.Get().(*receiver)
+	r.comm, r.source, r.tag, r.got = known.ID, source, tag, nil
 	if source != mpicomm.AnySource {
 		r.source = known.World(source)
 	}
@@ -277,24 +289,29 @@ func RecvMessageAlloc(ctx context.Context, c *mpicomm.Comm, source, tag int, all
 		ch.giveUp(r)
 		return nil, fmt.Errorf("recvmessage: %w", err)
 	}
-	return ch.receive(ctx, known, r.got, alloc)
+	got := r.got
+	receivers.Put(r)
+	return ch.receive(ctx, known, got, into, alloc)
 }
 
 // receive receives the rest of a message that has matched.
-func (ch *channel) receive(ctx context.Context, known *inner.Comm, a *arrival, alloc func(Incoming) ([]mem.Buffer, error)) (*Message, error) {
+func (ch *channel) receive(ctx context.Context, known *inner.Comm, a *arrival, into []mem.Buffer, alloc func(Incoming) ([]mem.Buffer, error)) (*Message, error) {
 	if err := ch.readHeader(ctx, a); err != nil {
 		return nil, err
 	}
-	h, inline, err := wire.Decode(a.whole, ch.limits)
+	planning := plannings.Get().(*[]wire.Frame)
+	defer plannings.Put(planning)
+	plan, inline, err := wire.DecodeFrames(a.whole, ch.limits, (*planning)[:0])
+	*planning = plan
 	if err != nil {
 		return nil, fmt.Errorf("recvmessage: from rank %d of the job: %w", a.source, err)
 	}
 	m := &Message{Source: known.Rank(a.source), Tag: int(a.prefix.Tag)}
-	if m.Frames, err = destinations(m, h.Frames, alloc); err != nil {
+	if m.Frames, err = destinations(m, plan, into, alloc); err != nil {
 		ch.giveBack(a)
 		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
 	}
-	for i, f := range h.Frames {
+	for i, f := range plan {
 		if f.Plan == wire.Inline {
 			copy(m.Frames[i].Bytes(), inline[:f.Len])
 			inline = inline[f.Len:]
@@ -302,7 +319,7 @@ func (ch *channel) receive(ctx context.Context, known *inner.Comm, a *arrival, a
 	}
 	var room [4]mpicomm.Op
 	slot := int(a.prefix.Slot)
-	ops := ch.payload(room[:0], h.Frames, m.Frames, func(b mem.Buffer) mpicomm.Op {
+	ops := ch.payload(room[:0], plan, m.Frames, func(b mem.Buffer) mpicomm.Op {
 		op := ch.comm.RecvOp(b, a.source, slot)
 		op.Fits = true
 		return op
@@ -348,15 +365,16 @@ func (ch *channel) readHeader(ctx context.Context, a *arrival) error {
 	return nil
 }
 
-// destinations asks for the memory of a message.
-func destinations(m *Message, frames []wire.Frame, alloc func(Incoming) ([]mem.Buffer, error)) ([]mem.Buffer, error) {
-	in := Incoming{Source: m.Source, Tag: m.Tag, Frames: make([]FrameInfo, len(frames))}
-	for i, f := range frames {
-		in.Frames[i] = FrameInfo{f.Len, mem.Kind(f.Kind)}
-	}
-	buffers, err := alloc(in)
-	if err != nil {
-		return nil, err
+// destinations is the memory of a message: buffers, or what alloc supplies.
+func destinations(m *Message, frames []wire.Frame, buffers []mem.Buffer, alloc func(Incoming) ([]mem.Buffer, error)) (_ []mem.Buffer, err error) {
+	if alloc != nil {
+		in := Incoming{Source: m.Source, Tag: m.Tag, Frames: make([]FrameInfo, len(frames))}
+		for i, f := range frames {
+			in.Frames[i] = FrameInfo{f.Len, mem.Kind(f.Kind)}
+		}
+		if buffers, err = alloc(in); err != nil {
+			return nil, err
+		}
 	}
 	if len(buffers) != len(frames) {
 		return nil, fmt.Errorf("%w: %d frames into %d buffers", ErrFrames, len(frames), len(buffers))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Version is that of the format. A header of another version is refused.
@@ -154,17 +155,19 @@ func Decode(b []byte, limits Limits) (h Header, inline []byte, err error) {
 		return h, nil, corrupt("%d bytes of %d", len(b), p.Length)
 	}
 	h = Header{Comm: p.Comm, Tag: p.Tag, Slot: p.Slot, Acks: acks}
-	n := binary.LittleEndian.Uint32(b[12:])
-	if uint64(n) > uint64(limits.Frames) {
-		return h, nil, corrupt("%d frames; the limit is %d", n, limits.Frames)
-	}
-	h.Frames, inline, err = decodeFrames(b[prefixSize+2*len(acks):], int(n))
+	h.Frames, inline, err = DecodeFrames(b, limits, nil)
 	return h, inline, err
 }
 
-// decodeFrames reads the runs of frames, and returns what is left: the inline
-// frames, which must be as long as the runs say.
-func decodeFrames(b []byte, n int) (frames []Frame, inline []byte, err error) {
+// DecodeFrames reads the frames of a whole header whose prefix was read, and
+// appends them to frames. See Decode for the rest.
+func DecodeFrames(b []byte, limits Limits, frames []Frame) (_ []Frame, inline []byte, err error) {
+	count, acks := binary.LittleEndian.Uint32(b[12:]), int(binary.LittleEndian.Uint16(b[20:]))
+	if uint64(count) > uint64(limits.Frames) {
+		return nil, nil, corrupt("%d frames; the limit is %d", count, limits.Frames)
+	}
+	n := len(frames) + int(count)
+	b = b[prefixSize+2*acks:]
 	number := func() (uint64, error) {
 		value, size := binary.Uvarint(b)
 		if size <= 0 {
@@ -204,9 +207,7 @@ func decodeFrames(b []byte, n int) (frames []Frame, inline []byte, err error) {
 		if plan == Datatype && length > math.MaxInt32 {
 			return nil, nil, corrupt("a frame of %d bytes in a datatype", length)
 		}
-		if frames == nil {
-			frames = make([]Frame, 0, n)
-		}
+		frames = slices.Grow(frames, n-len(frames))
 		for range run {
 			frames = append(frames, Frame{int(length), kind, plan})
 		}
