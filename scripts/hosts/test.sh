@@ -70,6 +70,8 @@ export HYDRA_LAUNCHER=rsh HYDRA_LAUNCHER_EXEC=$agent HYDRA_HOST_FILE=$tmp/mpich 
 	UCX_TLS=tcp,self UCX_NET_DEVICES=net0
 # MPI_Finalize of MPICH 4.0 hangs over TCP at times (docs/failures.md).
 export MPI4GO_DRAIN_TIMEOUT=${MPI4GO_DRAIN_TIMEOUT:-5s}
+# A job that hangs dumps its goroutines in time.
+export MPI4GO_TEST_TIMEOUT=${MPI4GO_TEST_TIMEOUT:-2m}
 
 # crossed prints how many bytes have crossed the veth so far.
 crossed() { "$agent" --exact "$one" cat /sys/class/net/net0/statistics/{rx,tx}_bytes | awk '{ n += $1 } END { print n }'; }
@@ -99,7 +101,7 @@ tests() {
 # pingpong MPI ARGUMENT... runs it on two ranks, into a file.
 pingpong() {
 	local code=0
-	"$agent" --exact "$one" "scripts/mpirun/$1" --quiet -n 2 bin/pingpong "${@:2}" >"$tmp/pingpong" 2>&1 || code=$?
+	timeout -k 15 120 "$agent" --exact "$one" "scripts/mpirun/$1" --quiet -n 2 bin/pingpong "${@:2}" >"$tmp/pingpong" 2>&1 || code=$?
 	cat "$tmp/pingpong"
 	if ((code)) && [[ $1 == mpich ]] && grep -q "MPI_Finalize does not return" "$tmp/pingpong"; then
 		echo "    MPI_Finalize hung after the measurement, a fault of MPICH over UCX and TCP: docs/failures.md"
