@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 		mpitest.Program("c peer", programCPeer),
 		mpitest.Program("c peer, large", programCPeerLarge),
 		mpitest.Program("dead peer", programDeadPeer),
+		mpitest.Program("ends apart", programEndsApart),
 		mpitest.Program("forgotten", programForgotten),
 		mpitest.Program("hello", programHello),
 		mpitest.Program("outstanding receive", programOutstandingReceive),
