@@ -134,13 +134,11 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 	if p.engine.Run(ctx, &r.op) == nil {
 		return made()
 	}
-	if p.config.Debug { // the others wait for what newComm does
-		go func() {
-			if p.engine.Wait(context.Background(), &r.op) == nil {
-				_, _ = made() // nobody is left to tell
-			}
-		}()
-	}
+	go func() { // the others wait for what newComm does
+		if p.engine.Wait(context.Background(), &r.op) == nil && state.Load() == initialized {
+			_, _ = made() // nobody is left to tell
+		}
+	}()
 	return nil, r.inFlight(ctx)
 }
 

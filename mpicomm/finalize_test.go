@@ -126,6 +126,34 @@ func TestOutstandingReceive(t *testing.T) {
 	})
 }
 
+// programEndsApart has rank 0 end before the others.
+func programEndsApart() error {
+	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
+		return err
+	}
+	rank := mpicomm.World().Rank()
+	if err := mpicomm.Finalize(); err != nil {
+		return err
+	}
+	if rank == 0 {
+		os.Exit(0)
+	}
+	time.Sleep(300 * time.Millisecond)
+	fmt.Println("rank", rank, "has ended")
+	return nil
+}
+
+// TestEndsApart shows that ranks may end at different times after Finalize, and
+// that the job has succeeded then.
+func TestEndsApart(t *testing.T) {
+	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
+		r := mpitest.Job{MPI: mpi, Ranks: 3, Program: "ends apart"}.Run(t)
+		require.Equal(t, 0, r.Code)
+		require.Contains(t, r.Output, "rank 1 has ended")
+		require.Contains(t, r.Output, "rank 2 has ended")
+	})
+}
+
 // programStuckSend sends to a rank that does not receive.
 func programStuckSend() error {
 	if err := mpicomm.Init(mpicomm.Config{DrainTimeout: time.Second}); err != nil {

@@ -131,6 +131,11 @@ func (l *Library) Finalize() error {
 	if rc := C.call_finalize(l.family); rc != 0 {
 		return l.callError("MPI_Finalize", int(rc))
 	}
+	for _, q := range l.Quirks() {
+		if q.Bit == QuirkFinalizedAtExit {
+			tellLauncher()
+		}
+	}
 	return nil
 }
 
@@ -197,6 +202,7 @@ const (
 const (
 	QuirkShortRecvOverflows = C.M4G_QUIRK_SHORT_RECV_OVERFLOWS
 	QuirkErrorsReturnAborts = C.M4G_QUIRK_ERRORS_RETURN_ABORTS
+	QuirkFinalizedAtExit    = C.M4G_QUIRK_FINALIZED_AT_EXIT
 )
 
 // NewEngine makes an engine for a library. It is never freed.

@@ -202,6 +202,8 @@ enum m4g_quirk {
   M4G_QUIRK_SHORT_RECV_OVERFLOWS = 1,
   // MPI_ERRORS_RETURN is taken for MPI_ERRORS_ARE_FATAL (libmpi_abi of Intel MPI).
   M4G_QUIRK_ERRORS_RETURN_ABORTS = 2,
+  // The launcher learns of MPI_Finalize only by a handler of atexit (MPICH 4.2).
+  M4G_QUIRK_FINALIZED_AT_EXIT = 4,
 };
 
 // What an m4g_poll returns besides the operations that are done.

@@ -104,10 +104,12 @@ func TestImplementation(t *testing.T) {
 	}{
 		{"openmpi", "Open MPI v5.0.11, package", "openmpi", 1},
 		{"mpiabi", "Open MPI v6.0.0, package", "openmpi", 1},
-		{"mpiabi", "MPICH Version:      5.0.2", "mpich", 0},
+		{"mpiabi", "MPICH Version:      5.0.2", "mpich", 1},
 		{"mpiabi", "Intel(R) MPI Library 2021.18.1 for Linux* OS\n", "mpich", 2},
 		{"mpich", "Intel(R) MPI Library 2021.18.1 for Linux* OS\n", "mpich", 1},
 		{"mpich", "MPICH Version:      4.0.2", "mpich", 0},
+		{"mpich", "MPICH Version:\t4.1.3\n", "mpich", 0},
+		{"mpich", "MPICH Version:\t4.2.0rc1\n", "mpich", 1},
 	} {
 		l := &Library{Family: test.family, Version: test.version}
 		require.Equal(t, test.want, l.implementation(), test)

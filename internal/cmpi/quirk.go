@@ -2,6 +2,7 @@ package cmpi
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -45,6 +46,17 @@ var quirks = []Quirk{
 		Text:    "the libmpi_abi of Intel MPI ends the job at any error, with MPI_ERRORS_RETURN too: an error handler of ours takes its place",
 		Test:    "TestTruncation",
 		Applies: func(l *Library, _ []string) bool { return l.isIntel() && l.Family == "mpiabi" },
+	},
+	{
+		Bit:    QuirkFinalizedAtExit,
+		Family: "mpich",
+		Text:   "MPICH tells Hydra of MPI_Finalize only in a handler of atexit, which Go does not run, and Hydra kills all ranks when the first ends: we tell it",
+		Test:   "TestEndsApart",
+		Applies: func(l *Library, _ []string) bool {
+			var major, minor int
+			_, err := fmt.Sscanf(l.ShortVersion(), "MPICH %d.%d", &major, &minor)
+			return err == nil && (major > 4 || major == 4 && minor >= 2)
+		},
 	},
 }
 
