@@ -59,8 +59,17 @@ func TestMessagePlans(t *testing.T) {
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	shapes := [][]int{
-		{}, {0}, {0, 0, 0}, {1}, {255, 256, 257}, {3000, 0, 3000}, {4096, 1, 100_000, 0, 7}, repeat(16, 64), repeat(1000, 64),
-		repeat(10_000, 3), repeat(64, 5000), {1 << 20, 10, 1 << 20, 600, 40_000}, {5, 1 << 22},
+		{},
+		{0},
+		{0, 0, 0},
+		{1},
+		{255, 256, 257},
+		{3000, 0, 3000},
+		{4096, 1, 100_000, 0, 7},
+		repeat(16, 64), repeat(1000, 64),
+		repeat(10_000, 3), repeat(64, 5000),
+		{1 << 20, 10, 1 << 20, 600, 40_000},
+		{5, 1 << 22},
 	}
 	for _, plan := range plans {
 		restore := coro.SetPlans(plan)
