@@ -29,6 +29,8 @@ type channel struct {
 	peers   map[int]*peer // by rank of the job
 	arrived []*arrival    // not received yet, in their order
 	waiting []*receiver   // for a message, in call order
+	driving chan struct{} // the ready of the goroutine that receives headers
+	wake    bool          // it has become ready for another reason than a header
 }
 
 const (
@@ -146,7 +148,7 @@ const lastSlot = 32767
 // once if there is one.
 func (ch *channel) enqueue(dest int, key streamKey) *sender {
 	ch.mu.Lock()
-	defer ch.mu.Unlock()
+	defer ch.unlock()
 	p := ch.peer(dest)
 	s := p.streams[key]
 	if s == nil {
@@ -156,12 +158,12 @@ func (ch *channel) enqueue(dest int, key streamKey) *sender {
 	w := senders.Get().(*sender)
 	w.slot = 0
 	s.queue = append(s.queue, w)
-	p.grant(s)
+	ch.grant(p, s)
 	return w
 }
 
 // grant gives the first sender of a stream a slot, if it may have one.
-func (p *peer) grant(s *stream) {
+func (ch *channel) grant(p *peer, s *stream) {
 	if len(s.queue) == 0 || s.posting || s.unacked >= window {
 		return
 	}
@@ -181,14 +183,34 @@ func (p *peer) grant(s *stream) {
 	s.posting = true
 	s.unacked++
 	p.bySlot[w.slot] = s
-	w.ready <- struct{}{}
+	ch.signal(w.ready)
+}
+
+// signal makes somebody ready. The caller holds mu.
+func (ch *channel) signal(ready chan struct{}) {
+	ready <- struct{}{}
+	ch.wake = ch.wake || ready == ch.driving
+}
+
+// unlock gives mu back. If somebody has become ready who waits for a header, it
+// gets an empty one from this rank itself, so that it looks.
+func (ch *channel) unlock() {
+	wake := ch.wake
+	ch.wake = false
+	ch.mu.Unlock()
+	if !wake {
+		return
+	}
+	h := wire.Header{}
+	b, _ := h.Append(nil)                                                                         // it is of the shortest kind
+	_, _ = mpicomm.Do(context.Background(), ch.comm.SendOp(mem.Of(b), ch.comm.Rank(), headerTag)) // short: it is copied
 }
 
 // posted tells that the message of a sender is on its way, or with sent false
 // that it will never be.
 func (ch *channel) posted(dest int, key streamKey, w *sender, sent bool) {
 	ch.mu.Lock()
-	defer ch.mu.Unlock()
+	defer ch.unlock()
 	p := ch.peer(dest)
 	s := p.streams[key]
 	if w.slot == 0 { // it never had one
@@ -196,16 +218,20 @@ func (ch *channel) posted(dest int, key streamKey, w *sender, sent bool) {
 	} else {
 		s.posting = false
 		if !sent {
-			p.acknowledged(w.slot)
+			ch.acknowledged(p, w.slot)
 		}
 	}
-	p.grant(s)
+	ch.grant(p, s)
 	p.forget(s)
+	select {
+	case <-w.ready: // it had a slot, and its context ended
+	default:
+	}
 	senders.Put(w)
 }
 
 // acknowledged frees a slot, and returns whether it was in use.
-func (p *peer) acknowledged(slot uint16) bool {
+func (ch *channel) acknowledged(p *peer, slot uint16) bool {
 	s := p.bySlot[slot]
 	if s == nil {
 		return false
@@ -213,12 +239,12 @@ func (p *peer) acknowledged(slot uint16) bool {
 	delete(p.bySlot, slot)
 	p.free = append(p.free, slot)
 	s.unacked--
-	p.grant(s)
+	ch.grant(p, s)
 	p.forget(s)
 	// Another stream may have waited for any slot at all.
 	if len(p.free) == 1 && p.next > lastSlot {
 		for _, other := range p.streams {
-			p.grant(other)
+			ch.grant(p, other)
 		}
 	}
 	return true
@@ -234,7 +260,7 @@ func (p *peer) forget(s *stream) {
 
 // await waits until ready receives, and meanwhile receives headers for everybody
 // unless somebody else does.
-func (ch *channel) await(ctx context.Context, ready <-chan struct{}) error {
+func (ch *channel) await(ctx context.Context, ready chan struct{}) error {
 	for {
 		select {
 		case <-ready:
@@ -248,13 +274,19 @@ func (ch *channel) await(ctx context.Context, ready <-chan struct{}) error {
 			return ctx.Err()
 		case ch.turn <- struct{}{}:
 		}
+		ch.mu.Lock()
+		ch.driving = ready
+		ch.mu.Unlock()
+		var err error
 		select {
 		case <-ready: // in the meantime
-			<-ch.turn
-			return nil
+			ready <- struct{}{}
 		default:
+			err = ch.receiveHeader(ctx)
 		}
-		err := ch.receiveHeader(ctx)
+		ch.mu.Lock()
+		ch.driving = nil
+		ch.mu.Unlock()
 		<-ch.turn
 		if err != nil {
 			return err
@@ -301,17 +333,18 @@ func (ch *channel) handle(source int, buffer *slotBuffer, b []byte) error {
 	defer ch.mu.Unlock()
 	p := ch.peer(source)
 	for _, slot := range acks {
-		if !p.acknowledged(slot) {
+		if !ch.acknowledged(p, slot) {
 			return fmt.Errorf("from rank %d of the job: %w: slot %d is acknowledged, but not in use", source, wire.ErrHeader, slot)
 		}
 	}
 	if prefix.Slot == 0 {
 		slotBuffers.Put(buffer)
-		return nil
+	} else {
+		a := arrivals.Get().(*arrival)
+		*a = arrival{source: source, prefix: prefix, first: b, buffer: buffer}
+		ch.offer(a, false)
 	}
-	a := arrivals.Get().(*arrival)
-	*a = arrival{source: source, prefix: prefix, first: b, buffer: buffer}
-	ch.offer(a, false)
+	ch.wake = false // we look anyway
 	return nil
 }
 
@@ -322,7 +355,7 @@ func (ch *channel) offer(a *arrival, back bool) {
 		if r.matches(a) {
 			ch.waiting = slices.Delete(ch.waiting, i, i+1)
 			r.got = a
-			r.ready <- struct{}{}
+			ch.signal(r.ready)
 			return
 		}
 	}
@@ -342,7 +375,7 @@ func (ch *channel) match(r *receiver) {
 		if r.matches(a) {
 			ch.arrived = slices.Delete(ch.arrived, i, i+1)
 			r.got = a
-			r.ready <- struct{}{}
+			ch.signal(r.ready)
 			return
 		}
 	}
@@ -364,13 +397,8 @@ func (ch *channel) giveUp(r *receiver) {
 // giveBack leaves a message to the next receiver that matches it.
 func (ch *channel) giveBack(a *arrival) {
 	ch.mu.Lock()
+	defer ch.unlock()
 	ch.offer(a, true)
-	ch.mu.Unlock()
-	// Whoever receives headers may be the one that has got it: an empty header
-	// makes it look.
-	h := wire.Header{}
-	b, _ := h.Append(nil)
-	_, _ = mpicomm.Do(context.Background(), ch.comm.SendOp(mem.Of(b), ch.comm.Rank(), headerTag)) // short: it is copied
 }
 
 // takeAcks takes acknowledgements that a header to a rank carries along, and

@@ -87,6 +87,7 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), ch.limits.Frames, mpicomm.ErrCount)
 	}
 	s.plan = slices.Grow((*s.planning)[:0], len(frames))
+	total := 0
 	for i, f := range frames {
 		if f.Kind() == mem.Device {
 			return fmt.Errorf("sendmessage: frame %d is device memory: this version passes host memory only; copy it to the host: %w", i, errors.ErrUnsupported)
@@ -101,9 +102,13 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 		if p.Plan == wire.Inline {
 			s.inline += p.Len
 		}
+		total += p.Len
 		s.plan = append(s.plan, p)
 	}
 	*s.planning = s.plan
+	if total > ch.limits.Message {
+		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, ch.limits.Message, mpicomm.ErrCount)
+	}
 	s.ticket = ch.enqueue(s.dest, s.key)
 	return nil
 }

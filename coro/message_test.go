@@ -252,6 +252,58 @@ func TestMessageManyGoroutines(t *testing.T) {
 	}))
 }
 
+// TestMessageOneTag has many senders and receivers with one tag: every message
+// comes once, and those of one sender in their order.
+func TestMessageOneTag(t *testing.T) {
+	c := mpitest.Pair(t)
+	ctx := mpitest.Context(t)
+	const goroutines, rounds = 20, 40
+	if c.Rank() == 0 {
+		require.NoError(t, coro.Run(ctx, func(g *coro.Group) error {
+			for sender := range goroutines {
+				g.Go(func(ctx context.Context) error {
+					for i := range rounds {
+						frames := []mem.Buffer{mem.Of([]byte{byte(sender), byte(i)}), mem.Of(content(1000*(i%3), sender))}
+						if err := coro.SendMessage(ctx, c, frames, 1, 6); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			return nil
+		}))
+		return
+	}
+	got := make(chan [2]byte, goroutines*rounds)
+	require.NoError(t, coro.Run(ctx, func(g *coro.Group) error {
+		for receiver := range goroutines {
+			g.Go(func(ctx context.Context) error {
+				for i := range rounds {
+					if receiver%2 == 0 && i%5 == 0 { // refused: it is for another
+						_, err := coro.RecvMessageInto(ctx, c, nil, 0, 6)
+						if !errors.Is(err, coro.ErrFrames) {
+							return fmt.Errorf("want ErrFrames, got %v", err)
+						}
+					}
+					m, err := coro.RecvMessage(ctx, c, 0, 6)
+					if err != nil {
+						return err
+					}
+					got <- [2]byte(m.Frames[0].Bytes())
+				}
+				return nil
+			})
+		}
+		return nil
+	}))
+	seen := map[[2]byte]bool{}
+	for range goroutines * rounds {
+		seen[<-got] = true
+	}
+	require.Len(t, seen, goroutines*rounds)
+}
+
 // TestMessageComms sends on several communicators, in which the ranks have other
 // numbers: messages are never mixed up.
 func TestMessageComms(t *testing.T) {

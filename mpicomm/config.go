@@ -62,11 +62,12 @@ type Config struct {
 	// rule. Ranks may differ in it. docs/wire.md; MPI4GO_PLANS.
 	Plans string
 
-	// MaxFrames bounds the frames of a multi-buffer message, and MaxHeader the
-	// bytes of its header with the inline frames in it: a message beyond them is
-	// refused by both sides. Zero: 1048576 and 67108864. MPI4GO_MAX_FRAMES,
-	// MPI4GO_MAX_HEADER.
-	MaxFrames, MaxHeader int
+	// MaxFrames bounds the frames of a multi-buffer message, MaxHeader the bytes
+	// of its header with the inline frames in it, and MaxMessage the bytes of all
+	// frames: a message beyond them is refused by both sides, before anything is
+	// allocated. Zero: 1048576, 67108864 (64 MiB) and 1099511627776 (1 TiB).
+	// MPI4GO_MAX_FRAMES, MPI4GO_MAX_HEADER, MPI4GO_MAX_MESSAGE.
+	MaxFrames, MaxHeader, MaxMessage int
 
 	// DrainTimeout is how long Finalize waits for what is in flight, and for
 	// the other ranks to get there, and then for MPI_Finalize. Zero: 30 s. MPI4GO_DRAIN_TIMEOUT.
@@ -187,6 +188,7 @@ func (c *Config) settings() []setting {
 		},
 		number("MaxFrames", "MPI4GO_MAX_FRAMES", &c.MaxFrames, 1<<20),
 		number("MaxHeader", "MPI4GO_MAX_HEADER", &c.MaxHeader, 64<<20),
+		number("MaxMessage", "MPI4GO_MAX_MESSAGE", &c.MaxMessage, 1<<40),
 		duration("DrainTimeout", "MPI4GO_DRAIN_TIMEOUT", &c.DrainTimeout, 30*time.Second),
 		boolean("Debug", "MPI4GO_DEBUG", &c.Debug),
 	}
@@ -223,8 +225,10 @@ func (c *Config) resolve() ([]Setting, error) {
 		return nil, fmt.Errorf("mpicomm.Config.Plans: %w", err)
 	}
 	switch {
-	case c.MaxFrames < 1 || c.MaxHeader < 4096 || c.MaxHeader > math.MaxInt32:
-		return nil, fmt.Errorf("mpicomm.Config.MaxFrames, MaxHeader: %d frames, %d bytes: want 1 frame, and from 4096 to 2^31-1 bytes", c.MaxFrames, c.MaxHeader)
+	case c.MaxFrames < 1 || c.MaxMessage < 1:
+		return nil, fmt.Errorf("mpicomm.Config.MaxFrames, MaxMessage: %d frames, %d bytes: want 1 or more", c.MaxFrames, c.MaxMessage)
+	case c.MaxHeader < 4096 || c.MaxHeader > math.MaxInt32:
+		return nil, fmt.Errorf("mpicomm.Config.MaxHeader: %d bytes: want from 4096 to 2^31-1", c.MaxHeader)
 	case c.Spins < 1 || c.Spins > 1<<20:
 		return nil, fmt.Errorf("mpicomm.Config.Spins: %d is not between 1 and %d", c.Spins, 1<<20)
 	case c.ThreadLevel < ThreadFunneled || c.ThreadLevel > ThreadMultiple:

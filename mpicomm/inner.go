@@ -19,7 +19,7 @@ func init() {
 		}
 		return &inner.Process{
 			Private: p.private, Family: p.lib.Family, Plans: p.config.Plans,
-			Limits: wire.Limits{Frames: p.config.MaxFrames, Header: p.config.MaxHeader},
+			Limits: wire.Limits{Frames: p.config.MaxFrames, Header: p.config.MaxHeader, Message: p.config.MaxMessage},
 		}, nil
 	}
 	inner.CommOf = func(comm any, operation string, sends bool, peer, tag int) (*inner.Comm, error) {

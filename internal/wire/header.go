@@ -49,8 +49,9 @@ type Header struct {
 
 // Limits bound what a decoder makes of a header, whatever it says.
 type Limits struct {
-	Frames int // of one message
-	Header int // bytes of a header, with the frames in it
+	Frames  int // of one message
+	Header  int // bytes of a header, with the frames in it
+	Message int // bytes of all frames
 }
 
 const (
@@ -197,8 +198,8 @@ func DecodeFrames(b []byte, limits Limits, frames []Frame) (_ []Frame, inline []
 		if err != nil {
 			return nil, nil, err
 		}
-		if length > math.MaxInt64/run || length*run > math.MaxInt64-total {
-			return nil, nil, corrupt("%d frames of %d bytes", run, length)
+		if most := uint64(limits.Message); length > most/run || length*run > most-total {
+			return nil, nil, corrupt("%d frames of %d bytes after %d; the limit is %d", run, length, total, most)
 		}
 		total += length * run
 		if plan == Inline {
