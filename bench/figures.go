@@ -158,6 +158,22 @@ var figures = []figure{
 		}
 		return []result{atMost(fmt.Sprintf("%.2f us a message over %.2f us on 2 ranks", eight[0].Us, two[0].Us), eight[0].Us/two[0].Us, 50, 50, "%.1f x")}, nil
 	}},
+	{"messages of many buffers", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("multi", "--frames", "2,16,64", "--sizes", "64,1K,4K,16K,64K,256K,1M")
+		return each(rows, err, func(r row) []result {
+			over := 1e3 * (r.Us - r.CUs)
+			results := []result{{
+				what:  fmt.Sprintf("%d x %d B: %.2f us, C's best plan %.2f us", r.Frames, r.Size, r.Us, r.CUs),
+				value: fmt.Sprintf("%.2f x, %+.0f ns", r.Ratio, over),
+				must:  "<= 1.20 x or + 300 ns + 10 ns/frame", aim: "<= 1.10 x",
+				met: r.Ratio <= 1.2 || over <= 300+10*float64(r.Frames), aimed: r.Ratio <= 1.1,
+			}}
+			if r.Size >= 256<<10 {
+				results = append(results, atMost("the same over one contiguous send", r.OneRatio, 1.15, 1.05, "%.2f x"))
+			}
+			return results
+		})
+	}},
 	{"collectives, 4 ranks", func(m *measurement) ([]result, error) {
 		var results []result
 		for _, c := range []struct {

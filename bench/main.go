@@ -124,6 +124,8 @@ type environment struct {
 // row has the fields of all of pingpong's rows that are looked at here.
 type row struct {
 	Size         int     `json:"size"`
+	Frames       int     `json:"frames"`
+	OneRatio     float64 `json:"one_ratio"`
 	Us           float64 `json:"us"`
 	CUs          float64 `json:"c_us"`
 	P50Us        float64 `json:"p50_us"`
