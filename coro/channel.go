@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/wire"
@@ -101,19 +102,23 @@ func (r *receiver) matches(a *arrival) bool {
 }
 
 var (
-	theChannel  *channel
+	theChannel  atomic.Pointer[channel]
 	openChannel sync.Mutex
 )
 
 // openedChannel is the channel of this process. Opening it is local.
 func openedChannel() (*channel, error) {
+	if ch := theChannel.Load(); ch != nil && mpicomm.Initialized() {
+		return ch, nil
+	}
 	p, err := inner.ThisProcess()
 	if err != nil {
 		return nil, err
 	}
 	openChannel.Lock()
 	defer openChannel.Unlock()
-	if theChannel == nil {
+	ch := theChannel.Load()
+	if ch == nil {
 		plans, err := wire.ParsePlans(p.Plans)
 		if err != nil {
 			return nil, err
@@ -121,12 +126,13 @@ func openedChannel() (*channel, error) {
 		if plans == nil {
 			plans = wire.DefaultPlans(p.Family)
 		}
-		theChannel = &channel{
+		ch = &channel{
 			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans,
 			turn: make(chan struct{}, 1), peers: map[int]*peer{},
 		}
+		theChannel.Store(ch)
 	}
-	return theChannel, nil
+	return ch, nil
 }
 
 // peer is what is kept of a rank of the job. The caller holds mu.
@@ -309,9 +315,8 @@ func (ch *channel) receiveHeader(ctx context.Context) error {
 		op := ch.comm.RecvOp(mem.Of(in[:]), mpicomm.AnySource, headerTag)
 		op.Fits = true
 		status, err = mpicomm.Do(ctx, op)
-		var flight *mpicomm.InFlightError
-		if errors.As(err, &flight) {
-			ch.late, ch.lateIn = flight.Request, in
+		if r := inFlight(err); r != nil {
+			ch.late, ch.lateIn = r, in
 			return ctx.Err()
 		}
 	}
@@ -319,6 +324,18 @@ func (ch *channel) receiveHeader(ctx context.Context) error {
 		return err
 	}
 	return ch.handle(status.Source, in, in[:status.Count])
+}
+
+// inFlight is the request of an InFlightError, or nil for another error or none.
+func inFlight(err error) *mpicomm.Request {
+	if err == nil {
+		return nil
+	}
+	var flight *mpicomm.InFlightError
+	if errors.As(err, &flight) {
+		return flight.Request
+	}
+	return nil
 }
 
 // handle takes the acknowledgements out of a header and hands the message to who

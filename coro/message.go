@@ -125,8 +125,7 @@ func (s *sending) run(ctx context.Context) error {
 	}
 	buffer := slotBuffers.Get().(*slotBuffer)
 	err := s.post(ctx, buffer)
-	var flight *mpicomm.InFlightError
-	if !errors.As(err, &flight) { // otherwise it goes with the request
+	if inFlight(err) == nil { // otherwise it goes with the request
 		slotBuffers.Put(buffer)
 	}
 	return err
