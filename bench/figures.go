@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // figure is one line of the promises.
 type figure struct {
@@ -50,6 +53,11 @@ func each(rows []row, err error, of func(row) []result) ([]result, error) {
 		results = append(results, of(r)...)
 	}
 	return results, err
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
 }
 
 var figures = []figure{
@@ -193,13 +201,19 @@ var figures = []figure{
 		return results, nil
 	}},
 	{"MPI4Dask's coroutine", func(m *measurement) ([]result, error) {
-		theirs, err := asyncio(m.mpi)
-		if err != nil {
-			return nil, err
+		// In turn, because they are jobs of their own and the machine has two speeds.
+		var theirs, ours, times []float64
+		for range 5 {
+			them, err := asyncio(m.mpi)
+			if err != nil {
+				return nil, err
+			}
+			rows, err := m.rows("latency", "--sizes", "1", "--rounds", "3", "--no-c")
+			if err != nil {
+				return nil, err
+			}
+			theirs, ours, times = append(theirs, them), append(ours, rows[0].Us), append(times, them/rows[0].Us)
 		}
-		rows, err := m.rows("latency", "--sizes", "1", "--rounds", "5")
-		return each(rows, err, func(r row) []result {
-			return []result{atLeast(fmt.Sprintf("mpi4py and asyncio %.2f us over ours %.3f us, 1 B", theirs, r.Us), theirs/r.Us, 6, 8, "%.1f x")}
-		})
+		return []result{atLeast(fmt.Sprintf("mpi4py and asyncio %.2f us over ours %.3f us, 1 B, median of 5 turns", median(theirs), median(ours)), median(times), 6, 8, "%.1f x")}, nil
 	}},
 }
