@@ -244,7 +244,7 @@ func (p *process) startEngine() {
 	// With more ranks than cores a poll must let the others run.
 	yield := 0
 	if p.start.LocalSize > onlineCores() {
-		yield = 8
+		yield = 64
 	}
 	p.engine = progress.New(p.lib, quirks, progress.Config{
 		Spins:       p.config.Spins,
