@@ -124,7 +124,7 @@ func openedChannel() (*channel, error) {
 			return nil, err
 		}
 		if plans == nil {
-			plans = wire.DefaultPlans(p.Family)
+			plans = wire.DefaultPlans()
 		}
 		ch = &channel{
 			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans,

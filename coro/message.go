@@ -88,13 +88,17 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 	}
 	s.plan = slices.Grow((*s.planning)[:0], len(frames))
 	total := 0
+	for _, f := range frames {
+		total += f.Len()
+	}
+	short := ch.plans[0].Plan == wire.Inline && fitsSlot(len(frames), total)
 	for i, f := range frames {
 		if f.Kind() == mem.Device {
 			return fmt.Errorf("sendmessage: frame %d is device memory: this version passes host memory only; copy it to the host: %w", i, errors.ErrUnsupported)
 		}
 		p := wire.Frame{Len: f.Len(), Kind: uint8(f.Kind()), Plan: ch.plans.For(f.Len())}
 		switch {
-		case p.Len == 0:
+		case p.Len == 0 || short:
 			p.Plan = wire.Inline
 		case p.Plan == wire.Datatype && p.Len > maxPart:
 			p.Plan = wire.Request
@@ -102,7 +106,6 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 		if p.Plan == wire.Inline {
 			s.inline += p.Len
 		}
-		total += p.Len
 		s.plan = append(s.plan, p)
 	}
 	*s.planning = s.plan
@@ -111,6 +114,13 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 	}
 	s.ticket = ch.enqueue(s.dest, s.key)
 	return nil
+}
+
+// fitsSlot tells whether a message with all of its frames fits into the first
+// part of a header, whatever its runs.
+func fitsSlot(frames, total int) bool {
+	const most = 128 + 2*wire.MaxAcks // of the prefix, and of acknowledgements
+	return frames < slotSize/8 && most+12*frames+total <= slotSize
 }
 
 // maxPart is the longest part of a datatype.

@@ -58,8 +58,7 @@ type Config struct {
 
 	// Plans says how the frames of multi-buffer messages travel, by their length:
 	// a list such as "inline:512,datatype:1M,request", in which each plan is
-	// for frames of up to as many bytes. Zero: what is best for the MPI library as a
-	// rule. Ranks may differ in it. docs/wire.md; MPI4GO_PLANS.
+	// for frames of up to as many bytes. Zero: "inline:512,datatype:512K,request". Ranks may differ in it. docs/wire.md; MPI4GO_PLANS.
 	Plans string
 
 	// MaxFrames bounds the frames of a multi-buffer message, MaxHeader the bytes

@@ -18,7 +18,7 @@ func init() {
 			return nil, err
 		}
 		return &inner.Process{
-			Private: p.private, Family: p.lib.Family, Plans: p.config.Plans,
+			Private: p.private, Plans: p.config.Plans,
 			Limits: wire.Limits{Frames: p.config.MaxFrames, Header: p.config.MaxHeader, Message: p.config.MaxMessage},
 		}, nil
 	}

@@ -7,7 +7,6 @@ import "github.com/mpi4go/mpi4go/internal/wire"
 // Process is what a process has for multi-buffer messages.
 type Process struct {
 	Private any    // *mpicomm.Comm, of all ranks of the job, for this module's own traffic
-	Family  string // of the MPI library
 	Plans   string // Config.Plans
 	Limits  wire.Limits
 }

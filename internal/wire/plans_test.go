@@ -34,10 +34,7 @@ func TestPlans(t *testing.T) {
 		_, err := ParsePlans(text)
 		require.ErrorContains(t, err, complaint, text)
 	}
-	for family := range defaults {
-		again, err := ParsePlans(DefaultPlans(family).String())
-		require.NoError(t, err)
-		require.Equal(t, DefaultPlans(family), again)
-	}
-	require.NotNil(t, DefaultPlans("another"))
+	again, err := ParsePlans(DefaultPlans().String())
+	require.NoError(t, err)
+	require.Equal(t, DefaultPlans(), again)
 }
