@@ -430,6 +430,15 @@ func (ch *channel) takeAcks(rank int, acks []uint16) []uint16 {
 	return acks
 }
 
+// owe notes slots that are to be acknowledged, and returns how many there are.
+func (ch *channel) owe(rank int, slots ...uint16) int {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	p := ch.peer(rank)
+	p.owed = append(p.owed, slots...)
+	return len(p.owed)
+}
+
 // acknowledge notes that a message was received, and tells its sender when there
 // are enough of them.
 func (ch *channel) acknowledge(a *arrival) error {
@@ -437,12 +446,7 @@ func (ch *channel) acknowledge(a *arrival) error {
 	slotBuffers.Put(a.buffer)
 	*a = arrival{}
 	arrivals.Put(a)
-	ch.mu.Lock()
-	p := ch.peer(source)
-	p.owed = append(p.owed, slot)
-	enough := len(p.owed) >= ackBatch
-	ch.mu.Unlock()
-	if !enough {
+	if ch.owe(source, slot) < ackBatch {
 		return nil
 	}
 	h := wire.Header{Acks: ch.takeAcks(source, nil)}

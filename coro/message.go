@@ -144,9 +144,11 @@ func (s *sending) run(ctx context.Context) error {
 // post sends the message, with a buffer for its header.
 func (s *sending) post(ctx context.Context, buffer *slotBuffer) error {
 	ch := s.ch
-	header, err := s.header(buffer)
+	var owed [wire.MaxAcks]uint16
+	acks := ch.takeAcks(s.dest, owed[:0])
+	header, err := s.header(buffer, acks)
 	if err != nil {
-		ch.posted(s.dest, s.key, s.ticket, false)
+		ch.notSent(s, acks)
 		return fmt.Errorf("sendmessage: %w", err)
 	}
 	var room [4]mpicomm.Op
@@ -159,14 +161,19 @@ func (s *sending) post(ctx context.Context, buffer *slotBuffer) error {
 		func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, int(s.ticket.slot)) })
 	if len(ops) == 1 { // in the header alone: it does not wait for the receiver
 		_, err := mpicomm.Do(ctx, ops[0])
+		if err != nil && inFlight(err) == nil {
+			ch.notSent(s, acks)
+			return err
+		}
 		ch.posted(s.dest, s.key, s.ticket, true)
 		return err
 	}
 	r, err := mpicomm.Post(ops...)
-	ch.posted(s.dest, s.key, s.ticket, err == nil)
 	if err != nil {
+		ch.notSent(s, acks)
 		return err
 	}
+	ch.posted(s.dest, s.key, s.ticket, true)
 	if _, err = r.Wait(ctx); err != nil && ctx.Err() != nil {
 		if _, done, failed := r.Test(); done {
 			return failed
@@ -176,10 +183,15 @@ func (s *sending) post(ctx context.Context, buffer *slotBuffer) error {
 	return err
 }
 
+// notSent ends a message that was not sent, with the acknowledgements in it.
+func (ch *channel) notSent(s *sending, acks []uint16) {
+	ch.owe(s.dest, acks...)
+	ch.posted(s.dest, s.key, s.ticket, false)
+}
+
 // header encodes the message with its inline frames, in the buffer if it fits.
-func (s *sending) header(buffer *slotBuffer) ([]byte, error) {
-	var acks [wire.MaxAcks]uint16
-	h := wire.Header{Comm: s.key.comm, Tag: s.key.tag, Slot: s.ticket.slot, Acks: s.ch.takeAcks(s.dest, acks[:0]), Frames: s.plan}
+func (s *sending) header(buffer *slotBuffer, acks []uint16) ([]byte, error) {
+	h := wire.Header{Comm: s.key.comm, Tag: s.key.tag, Slot: s.ticket.slot, Acks: acks, Frames: s.plan}
 	b, err := h.Append(buffer[:0])
 	if err != nil {
 		return nil, err
@@ -343,6 +355,7 @@ func (ch *channel) receive(ctx context.Context, known *inner.Comm, a *arrival, i
 	}
 	request, err := mpicomm.Post(ops...)
 	if err != nil {
+		ch.giveBack(a)
 		return nil, err
 	}
 	if err := ch.acknowledge(a); err != nil {

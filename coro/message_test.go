@@ -409,6 +409,11 @@ func TestWrongMessages(t *testing.T) {
 	defer coro.SetPlans("inline")()
 	require.ErrorIs(t, coro.SendMessage(ctx, c, []mem.Buffer{mem.Of(make([]byte, 65<<20))}, 0, 0), mpicomm.ErrCount)
 	require.NoError(t, coro.SendMessage(ctx, c, nil, mpicomm.ProcNull, 0))
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	for range 100 {
+		require.ErrorIs(t, coro.SendMessage(ended, c, framesOf([]int{3}, 0), 0, 0), context.Canceled)
+	}
 	_, err := coro.RecvMessage(ctx, c, c.Size(), 0)
 	require.ErrorIs(t, err, mpicomm.ErrRank)
 	m, err := coro.RecvMessage(ctx, c, mpicomm.ProcNull, 0)
