@@ -123,9 +123,6 @@ func openedChannel() (*channel, error) {
 		if err != nil {
 			return nil, err
 		}
-		if plans == nil {
-			plans = wire.DefaultPlans()
-		}
 		ch = &channel{
 			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans,
 			turn: make(chan struct{}, 1), peers: map[int]*peer{},

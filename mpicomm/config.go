@@ -58,7 +58,8 @@ type Config struct {
 
 	// Plans says how the frames of multi-buffer messages travel, by their length:
 	// a list such as "inline:512,datatype:1M,request", in which each plan is
-	// for frames of up to as many bytes. Zero: "inline:512,datatype:512K,request". Ranks may differ in it. docs/wire.md; MPI4GO_PLANS.
+	// for frames of up to as many bytes. Zero: "inline:512,datatype:512K,request".
+	// Ranks may differ in it. docs/wire.md; MPI4GO_PLANS.
 	Plans string
 
 	// MaxFrames bounds the frames of a multi-buffer message, MaxHeader the bytes
@@ -182,7 +183,11 @@ func (c *Config) settings() []setting {
 		{
 			"Plans", "MPI4GO_PLANS",
 			func(s string) error { c.Plans = s; return nil },
-			func() {},
+			func() {
+				if c.Plans == "" {
+					c.Plans = wire.DefaultPlans().String()
+				}
+			},
 			func() string { return c.Plans },
 		},
 		number("MaxFrames", "MPI4GO_MAX_FRAMES", &c.MaxFrames, 1<<20),
