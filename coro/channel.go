@@ -277,24 +277,30 @@ func (ch *channel) await(ctx context.Context, ready chan struct{}) error {
 			return ctx.Err()
 		case ch.turn <- struct{}{}:
 		}
-		ch.mu.Lock()
-		ch.driving = ready
-		ch.mu.Unlock()
-		var err error
-		select {
-		case <-ready: // in the meantime
-			ready <- struct{}{}
-		default:
-			err = ch.receiveHeader(ctx)
-		}
-		ch.mu.Lock()
-		ch.driving = nil
-		ch.mu.Unlock()
-		<-ch.turn
-		if err != nil {
+		if err := ch.drive(ctx, ready); err != nil {
 			return err
 		}
 	}
+}
+
+// drive receives one header, unless its caller, who has the turn, has become
+// ready in the meantime, and gives the turn back.
+func (ch *channel) drive(ctx context.Context, ready chan struct{}) error {
+	ch.setDriving(ready)
+	defer func() {
+		ch.setDriving(nil)
+		<-ch.turn
+	}()
+	if len(ready) > 0 { // nobody else receives from it
+		return nil
+	}
+	return ch.receiveHeader(ctx)
+}
+
+func (ch *channel) setDriving(ready chan struct{}) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.driving = ready
 }
 
 // receiveHeader receives one header and gives it to whom it belongs.

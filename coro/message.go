@@ -174,13 +174,20 @@ func (s *sending) post(ctx context.Context, buffer *slotBuffer) error {
 		return err
 	}
 	ch.posted(s.dest, s.key, s.ticket, true)
-	if _, err = r.Wait(ctx); err != nil && ctx.Err() != nil {
-		if _, done, failed := r.Test(); done {
-			return failed
-		}
-		return &mpicomm.InFlightError{Request: r, Err: ctx.Err()}
+	return settle(ctx, r)
+}
+
+// settle waits for what was posted. It cannot be taken back: if the context ends
+// before it is done, it goes on.
+func settle(ctx context.Context, r *mpicomm.Request) error {
+	_, err := r.Wait(ctx)
+	if err == nil || ctx.Err() == nil {
+		return err
 	}
-	return err
+	if _, done, failed := r.Test(); done {
+		return failed
+	}
+	return &mpicomm.InFlightError{Request: r, Err: ctx.Err()}
 }
 
 // notSent ends a message that was not sent, with the acknowledgements in it.
@@ -361,15 +368,11 @@ func (ch *channel) receive(ctx context.Context, known *inner.Comm, a *arrival, i
 	if err := ch.acknowledge(a); err != nil {
 		return nil, err
 	}
-	if _, err := request.Wait(ctx); err != nil && ctx.Err() != nil {
-		if _, done, failed := request.Test(); done {
-			return m, failed
-		}
-		return m, &mpicomm.InFlightError{Request: request, Err: ctx.Err()}
-	} else if err != nil {
+	err = settle(ctx, request)
+	if err != nil && inFlight(err) == nil {
 		return nil, err
 	}
-	return m, nil
+	return m, err
 }
 
 // readHeader receives what did not fit into the header's own message.

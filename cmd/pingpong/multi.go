@@ -95,12 +95,12 @@ func (c *multiCmd) measure(p *pair, frames, size int) (multiRow, error) {
 		m.stride = size + 64
 	}
 	for range 2 {
-		m.buffers = append(m.buffers, newBuffer(max(frames*m.stride, 1)))
+		buffer := newBuffer(max(frames*m.stride, 1))
 		var list []mem.Buffer
 		for i := range frames {
-			list = append(list, mem.Of(m.buffers[len(m.buffers)-1][i*m.stride:i*m.stride+size]))
+			list = append(list, mem.Of(buffer[i*m.stride:i*m.stride+size]))
 		}
-		m.frames = append(m.frames, list)
+		m.buffers, m.frames = append(m.buffers, buffer), append(m.frames, list)
 	}
 	if c.Validated {
 		m.pattern = newPattern(frames * m.stride)
