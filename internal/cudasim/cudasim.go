@@ -23,40 +23,22 @@ import (
 // envReal chooses the machine's own driver.
 const envReal = "MPI4GO_TEST_CUDA"
 
-// envLibrary is cuda.EnvLibrary, and envStats where the simulated driver keeps its
-// counters.
-const (
-	envLibrary = "MPI4GO_CUDA"
-	envStats   = "CUDASIM_STATS"
-)
+// envStats is where the simulated driver keeps its counters.
+const envStats = "CUDASIM_STATS"
 
 // Main builds the simulated driver, makes it the one that is loaded, runs the tests,
 // and fails if anything was left open or misused that no test asked for. It does not
 // return.
 func Main(m *testing.M) {
-	if onRealDriver() || os.Getenv(envLibrary) != "" { // a test has started this process
-		os.Exit(m.Run())
-	}
 	os.Exit(run(m))
 }
 
-func onRealDriver() bool { return os.Getenv(envReal) == "real" }
-
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "cudasim")
+	remove, err := Use()
 	if err != nil {
 		return fail(err)
 	}
-	defer os.RemoveAll(dir)
-	library, err := Build(dir)
-	if err != nil {
-		return fail(err)
-	}
-	for name, value := range map[string]string{envLibrary: library, envStats: filepath.Join(dir, "stats")} {
-		if err := os.Setenv(name, value); err != nil {
-			return fail(err)
-		}
-	}
+	defer remove()
 	code := m.Run()
 	if leaks := Leaks(); len(leaks) > 0 {
 		return fail(fmt.Errorf("after all tests the driver still has: %v", leaks))
@@ -68,6 +50,34 @@ func fail(err error) int {
 	fmt.Fprintln(os.Stderr, "cudasim:", err)
 	return 1
 }
+
+// Use builds the simulated driver and makes it the one that this process, and those
+// that it starts, will load: unless the machine's own is to be used, or one was chosen
+// already. The function that it returns removes it.
+func Use() (remove func(), err error) {
+	remove = func() {}
+	if onRealDriver() || os.Getenv(cuda.EnvLibrary) != "" {
+		return remove, nil
+	}
+	dir, err := os.MkdirTemp("", "cudasim")
+	if err != nil {
+		return nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	library, err := Build(dir)
+	if err == nil {
+		err = os.Setenv(cuda.EnvLibrary, library)
+	}
+	if err == nil {
+		err = os.Setenv(envStats, filepath.Join(dir, "stats.%p"))
+	}
+	if err != nil {
+		remove()
+	}
+	return remove, err
+}
+
+func onRealDriver() bool { return os.Getenv(envReal) == "real" }
 
 // Needed skips a test that needs the simulated driver where the real one is used.
 func Needed(t testing.TB) {
@@ -112,9 +122,16 @@ func Compile(output, include string, args ...string) error {
 	return nil
 }
 
-// Stats reads the counters of the simulated driver.
-func Stats() map[string]int {
-	text, err := os.ReadFile(os.Getenv(envStats))
+// statsFile is where a process keeps its counters.
+func statsFile(process string) string {
+	return strings.ReplaceAll(os.Getenv(envStats), "%p", process)
+}
+
+// Stats reads the counters of the simulated driver in this process.
+func Stats() map[string]int { return readStats(statsFile(strconv.Itoa(os.Getpid()))) }
+
+func readStats(file string) map[string]int {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil
 	}
@@ -127,16 +144,33 @@ func Stats() map[string]int {
 	return stats
 }
 
-// Leaks are the counters of living objects that are not 0.
-func Leaks() map[string]int {
+// Leaks are the counters of living objects of this process that are not 0.
+func Leaks() map[string]int { return leaks(Stats()) }
+
+func leaks(stats map[string]int) map[string]int {
 	leaks := map[string]int{}
-	stats := Stats()
 	for _, name := range []string{"device", "managed", "pinned", "registered", "imported", "pool", "streams", "events", "modules", "retains", "bytes"} {
 		if stats[name] != 0 {
 			leaks[name] = stats[name]
 		}
 	}
 	return leaks
+}
+
+// LeaksOfOthers are the [Leaks] of each process that this one has started and that has
+// ended, if there are any. Its counters are forgotten.
+func LeaksOfOthers() (all []map[string]int) {
+	files, _ := filepath.Glob(statsFile("*"))
+	for _, file := range files {
+		if file == statsFile(strconv.Itoa(os.Getpid())) {
+			continue
+		}
+		if l := leaks(readStats(file)); len(l) > 0 {
+			all = append(all, l)
+		}
+		os.Remove(file)
+	}
+	return all
 }
 
 // Headers are the folders with a cuda.h of NVIDIA's: CUDA_HOME, the places where

@@ -21,7 +21,10 @@
 //	MPI4GO_TEST_MPIS     the configurations, such as openmpi,mpich; none for none;
 //	                     the default is all: openmpi, mpich, openmpi-ucx, openmpi-funneled;
 //	                     openmpi, mpich or mpiabi with = and the path of an mpirun runs over
-//	                     the MPI that this one belongs to: mpiabi=/opt/mpich/bin/mpirun
+//	                     the MPI that this one belongs to: mpiabi=/opt/mpich/bin/mpirun.
+//	                     Only where they are named: openmpi-cuda, openmpi-cuda-noipc and
+//	                     openmpi-cuda-tcp, over the Open MPI that scripts/cuda-openmpi has built,
+//	                     or over another that is given as openmpi-cuda=/path/of/mpirun
 //	MPI4GO_TEST_RANKS    a number of ranks, for all configurations
 //	MPI4GO_TEST_HOSTS    the number of hosts that the ranks must be on, as scripts/test-hosts sets it;
 //	                     only tests that need ranks run then
@@ -30,4 +33,9 @@
 //	MPI4GO_TEST_REQUIRE  configurations that must be there, such as openmpi,mpich
 //	MPI4GO_TEST_REQUIRE_HEADERS  families whose mpicc must be there, such as openmpi,mpich,mpiabi
 //	MPI4GO_TEST_LARGE    1: also messages over 2 GiB, which need 10 GiB of memory
+//
+// A package whose tests use device memory gives [CUDA] to Main. The ranks, and the
+// tests without ranks, then have the simulated CUDA driver of internal/cudasim;
+// MPI4GO_TEST_CUDA=real leaves them the machine's own, and MPI4GO_CUDA names another.
+// In the configurations openmpi-cuda the MPI library finds the same driver.
 package mpitest

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/cudasim"
 	"github.com/mpi4go/mpi4go/mpicomm"
 )
 
@@ -30,9 +32,14 @@ func Program(name string, f func() error) Option {
 	return func(p *plan) { p.programs[name] = f }
 }
 
+// CUDA lets the ranks and the tests without ranks use the simulated CUDA driver; see
+// the head of this package.
+func CUDA() Option { return func(p *plan) { p.cuda = true } }
+
 type plan struct {
 	ranks    []int
 	programs map[string]func() error
+	cuda     bool
 }
 
 const envProgram = "MPI4GO_TEST_PROGRAM"
@@ -131,6 +138,14 @@ func (p *plan) parent(m *testing.M) int {
 	for _, note := range notes {
 		fmt.Println("mpitest:", note)
 	}
+	if p.cuda || slices.ContainsFunc(chosen, func(c configuration) bool { return c.family == "openmpi-cuda" }) {
+		remove, err := cudasim.Use()
+		if err != nil {
+			fmt.Println("FAIL mpitest:", err)
+			return 1
+		}
+		defer remove()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	defer stop()
 	code := 0
@@ -155,6 +170,10 @@ func (p *plan) parent(m *testing.M) int {
 	}
 	if own := m.Run(); own != 0 {
 		code = own
+	}
+	if leaks := cudasim.Leaks(); len(leaks) > 0 {
+		fmt.Println("FAIL mpitest: after the tests without ranks the CUDA driver still has:", leaks)
+		code = 1
 	}
 	return code
 }
@@ -189,6 +208,9 @@ func (p *plan) launch(ctx context.Context, c *configuration, ranks int) bool {
 	}
 	err := job.run(ctx)
 	wrong := judge(job, reports, ranks)
+	if leaks := c.leaks(); len(leaks) > 0 && len(wrong) == 0 {
+		wrong = append(wrong, fmt.Sprintf("after all tests the CUDA driver still has: %v", leaks))
+	}
 	on, hung, excused := job.hosts(), job.hung(), ""
 	switch {
 	case on < hosts():

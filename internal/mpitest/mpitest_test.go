@@ -144,9 +144,10 @@ func TestRequiredMPI(t *testing.T) {
 func TestNoMPI(t *testing.T) {
 	mpitest.Alone(t)
 	for env, want := range map[string]string{
-		"MPI4GO_TEST_MPIS=none":    "MPI4GO_TEST_MPIS=none: tests that need ranks are skipped",
-		"MPI4GO_TEST_MPIS=":        "no MPI: tests that need ranks are skipped",
-		"MPI4GO_TEST_MPIS=openmpi": "openmpi is skipped: not installed",
+		"MPI4GO_TEST_MPIS=none":         "MPI4GO_TEST_MPIS=none: tests that need ranks are skipped",
+		"MPI4GO_TEST_MPIS=":             "no MPI: tests that need ranks are skipped",
+		"MPI4GO_TEST_MPIS=openmpi":      "openmpi is skipped: not installed",
+		"MPI4GO_TEST_MPIS=openmpi-cuda": "openmpi-cuda is skipped: not built: scripts/cuda-openmpi builds it",
 	} {
 		r := mpitest.Job{Args: []string{"-test.run=^TestSample"}, Env: []string{env, "PATH=/nowhere", "MPI4GO_TEST_REQUIRE="}}.Run(t)
 		require.Equal(t, 0, r.Code)
