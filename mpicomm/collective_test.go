@@ -444,8 +444,8 @@ func TestCollectiveRequests(t *testing.T) {
 	equal(t, want, recv[12], "ialltoallv", n)
 }
 
-// TestReductionInPieces divides a reduction as one of more than 2^30 elements is.
-func TestReductionInPieces(t *testing.T) {
+// TestPieces divides operations as those of more than 2^30 elements are.
+func TestPieces(t *testing.T) {
 	c := mpitest.Comm(t)
 	defer mpicomm.SetPiece(7)()
 	k := numbersOf[float64](c)
@@ -461,6 +461,12 @@ func TestReductionInPieces(t *testing.T) {
 		equal(t, k.combined(k.ops[mpicomm.Prod], c.Size()-1, n), recv, "ireduce", n)
 	}
 	require.NoError(t, mpicomm.Exscan(mpitest.Context(t), c, recv, recv, mpicomm.Sum))
+	buf := make([]byte, n)
+	if c.Rank() == 0 {
+		copy(buf, pattern(n, 5))
+	}
+	require.NoError(t, mpicomm.Bcast(mpitest.Context(t), c, buf, 0))
+	requirePattern(t, buf, 5)
 }
 
 // TestTwoCommunicators runs collectives on two communicators from two goroutines,
