@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -624,8 +625,22 @@ func TestLargeCollectives(t *testing.T) {
 		requireMarks(t, recv[:n], 0)
 		requireMarks(t, recv[n:], 1)
 	}
+	clear(send)
+	require.NoError(t, mpicomm.Scatter(ctx, c, recv, send, 0))
+	requireMarks(t, send, rank)
 	require.NoError(t, mpicomm.Bcast(ctx, c, recv[:n], 0))
 	requireMarks(t, recv[:n], 0)
+	require.NoError(t, mpicomm.Allgather(ctx, c, send, recv))
+	requireMarks(t, recv[:n], 0)
+	requireMarks(t, recv[n:], 1)
+	send = make([]byte, 2*n)
+	mark(send[:n], 10*rank)
+	mark(send[n:], 10*rank+1)
+	debug.FreeOSMemory()
+	require.NoError(t, mpicomm.Alltoall(ctx, c, send, recv))
+	requireMarks(t, recv[:n], rank)
+	requireMarks(t, recv[n:], 10+rank)
+	send = send[:n]
 	clear(send)
 	send[n-1] = byte(rank + 1)
 	require.NoError(t, mpicomm.Allreduce(ctx, c, send, recv[:n], mpicomm.Sum))
