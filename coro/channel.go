@@ -85,7 +85,8 @@ type arrival struct {
 	prefix wire.Prefix
 	first  []byte // the beginning of the header
 	buffer *slotBuffer
-	whole  []byte // all of the header, once it was read
+	whole  []byte        // all of the header, once it was read
+	long   *headerBuffer // its memory, if that is not the buffer
 }
 
 // receiver waits for a message.
@@ -447,6 +448,9 @@ func (ch *channel) owe(rank int, slots ...uint16) int {
 func (ch *channel) acknowledge(a *arrival) error {
 	source, slot := a.source, a.prefix.Slot
 	slotBuffers.Put(a.buffer)
+	if a.long != nil {
+		a.long.free()
+	}
 	*a = arrival{}
 	arrivals.Put(a)
 	if ch.owe(source, slot) < ackBatch {
