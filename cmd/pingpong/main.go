@@ -11,6 +11,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,7 +62,11 @@ func run(args []string) int {
 		return launch(options.launchFlags, args)
 	}
 
-	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
+	memory, err := openMemory(m)
+	if err == nil {
+		err = mpicomm.Init(mpicomm.Config{})
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "pingpong: rank %s: %v\n", os.Getenv(launcher.Variable), err)
 		return exitFailure
 	}
@@ -74,7 +79,7 @@ func run(args []string) int {
 		_ = mpicomm.Finalize() // what is wrong was said
 		return exitUsage
 	}
-	j, err := newJob(&options, parsed.Selected().Name, m)
+	j, err := newJob(&options, parsed.Selected().Name, m, memory)
 	if err == nil {
 		err = m.Run(j)
 	}
@@ -84,7 +89,7 @@ func run(args []string) int {
 		time.Sleep(forwarding)
 		mpicomm.Abort(exitFailure)
 	}
-	if err := mpicomm.Finalize(); err != nil {
+	if err := errors.Join(memory.reset(), mpicomm.Finalize(), memory.close()); err != nil {
 		fail(err)
 		time.Sleep(forwarding)
 		return exitFailure

@@ -12,6 +12,7 @@ import (
 type multiCmd struct {
 	pairFlags
 	roundFlags
+	mixedFlags
 	compareFlags
 	plotFlag
 	Sizes     sizes `json:"sizes" default:"64,1K,4K,16K,64K,256K,1M" placeholder:"SIZES" help:"Bytes of each frame (${default})."`
@@ -24,7 +25,7 @@ type multiCmd struct {
 type multiRow struct {
 	Frames int `json:"frames"`
 	Size   int `json:"size"`
-	timing
+	timedPath
 	PackedUs   float64 `json:"c_packed_us,omitempty"`
 	RequestsUs float64 `json:"c_requests_us,omitempty"`
 	DatatypeUs float64 `json:"c_datatype_us,omitempty"`
@@ -35,7 +36,7 @@ type multiRow struct {
 }
 
 func (r multiRow) columns() []column {
-	return []column{
+	return append([]column{
 		{"frames", "%d", r.Frames},
 		{"size", "%d", r.Size},
 		{"us", "%.2f", r.Us},
@@ -46,7 +47,7 @@ func (r multiRow) columns() []column {
 		optional("to_best", "%.2f", r.Ratio),
 		optional("to_contig", "%.2f", r.OneRatio),
 		{"MB/s", "%.2f", r.MBPerS},
-	}
+	}, r.path.columns()...)
 }
 
 func (r multiRow) bench() []benchLine {
@@ -73,6 +74,10 @@ func (c *multiCmd) Run(j *job) error {
 		if c.NoC {
 			passes = 1
 		}
+		notes = p.memoryNotes(notes...)
+		if !p.memory.uniform() {
+			notes = append(notes, "no C columns: the frames of a message lie in different memory")
+		}
 		p.report.begin(len(c.Sizes)*len(c.Frames)*int(c.Rounds)*passes, notes...)
 		p.report.plot(c.Plot, "one-way time (us)")
 		for _, frames := range c.Frames {
@@ -89,33 +94,34 @@ func (c *multiCmd) Run(j *job) error {
 }
 
 func (c *multiCmd) measure(p *pair, frames, size int) (multiRow, error) {
-	m := &multi{pair: p, size: size}
-	m.stride = (size + 4095) / 4096 * 4096 // a page apart, so that they are not one buffer
+	m := &multi{pair: p}
+	stride := (size + 4095) / 4096 * 4096 // a page apart, so that they are not one buffer
 	if size < 2048 {
-		m.stride = size + 64
+		stride = size + 64
 	}
-	for range 2 {
-		buffer := newBuffer(max(frames*m.stride, 1))
-		var list []mem.Buffer
-		for i := range frames {
-			list = append(list, mem.Of(buffer[i*m.stride:i*m.stride+size]))
+	for i := range m.buffers {
+		var err error
+		if m.buffers[i], m.frames[i], err = p.memory.frames(p.ctx, frames, size, stride); err != nil {
+			return multiRow{}, err
 		}
-		m.buffers, m.frames = append(m.buffers, buffer), append(m.frames, list)
+		for _, f := range m.frames[i] {
+			m.mem[i] = append(m.mem[i], f.mem)
+		}
 	}
 	if c.Validated {
-		m.pattern = newPattern(frames * m.stride)
+		m.contents = p.memory.contents(size)
 	}
 	m.iterations, m.warmup = c.iterations(min(2000, max(6, 40<<20/max(1, frames*size))))
 	passes := []pass{m.ours}
 	for _, mode := range cPlans {
-		if c.NoC {
-			break
+		if c.NoC || !p.cAble() || !p.memory.uniform() || !p.memory.planAble(mode, p.lib) {
+			passes = append(passes, nil)
+			continue
 		}
 		passes = append(passes, func() (float64, error) {
-			loop := cmpi.Bench{
-				Mode: mode, Peer: p.peer, Sender: p.first, Send: m.buffers[0], Recv: m.buffers[1],
-				Size: size, Frames: frames, Stride: m.stride,
-			}
+			loop := cmpi.Bench{Mode: mode, Peer: p.peer, Sender: p.first, Size: size, Frames: frames, Stride: stride}
+			m.buffers[0].lend(&loop.Send, &loop.SendAt)
+			m.buffers[1].lend(&loop.Recv, &loop.RecvAt)
 			took, err := runLoop(p.lib, loop, m.warmup, m.iterations)
 			return usPer(took, 2*m.iterations), err
 		})
@@ -124,30 +130,29 @@ func (c *multiCmd) measure(p *pair, frames, size int) (multiRow, error) {
 	if err != nil {
 		return multiRow{}, err
 	}
-	row := multiRow{Frames: frames, Size: size, timing: newTiming(m.iterations, us[0], nil)}
+	way, err := p.endRow()
+	row := multiRow{Frames: frames, Size: size, timedPath: timedPath{newTiming(m.iterations, us[0], nil), way}}
 	row.MBPerS = float64(frames*size) / row.Us
-	if !c.NoC {
-		row.PackedUs, row.RequestsUs, row.DatatypeUs, row.OneUs = median(us[1]), median(us[2]), median(us[3]), median(us[4])
-		best := us[1]
-		for _, plan := range us[2:4] {
-			if median(plan) < median(best) {
-				best = plan
-			}
+	row.PackedUs, row.RequestsUs, row.DatatypeUs, row.OneUs = median(us[1]), median(us[2]), median(us[3]), median(us[4])
+	var best []float64
+	for _, plan := range us[1:4] {
+		if len(best) == 0 || len(plan) > 0 && median(plan) < median(best) {
+			best = plan
 		}
-		row.CUs, row.CRoundsUs = median(best), best
-		row.Ratio, row.OneRatio = median(ratios(us[0], best)), median(ratios(us[0], us[4]))
 	}
-	return row, nil
+	row.CUs, row.CRoundsUs = median(best), best
+	row.Ratio, row.OneRatio = median(ratios(us[0], best)), median(ratios(us[0], us[4]))
+	return row, err
 }
 
 // multi is a message that goes back and forth.
 type multi struct {
 	pair               *pair
-	size, stride       int
 	iterations, warmup int
-	buffers            [][]byte // what is sent, what is received
-	frames             [][]mem.Buffer
-	pattern            *pattern
+	buffers            [2]buffer   // what is sent, what is received: if the frames are parts of one buffer
+	frames             [2][]buffer // of these
+	mem                [2][]mem.Buffer
+	contents           contents // nil: do not validate
 	sent               int
 }
 
@@ -171,34 +176,50 @@ func (m *multi) ours() (float64, error) {
 func (m *multi) half(sends bool) error {
 	p := m.pair
 	if sends {
-		if m.pattern != nil {
-			m.pattern.fill(m.buffers[0], seed(m.sent, p.first))
-			m.sent++
+		if err := m.fill(); err != nil {
+			return err
 		}
-		return coro.SendMessage(p.ctx, p.world, m.frames[0], p.peer, tagData)
+		return coro.SendMessage(p.ctx, p.world, m.mem[0], p.peer, tagData)
 	}
-	if _, err := coro.RecvMessageInto(p.ctx, p.world, m.frames[1], p.peer, tagData); err != nil {
+	if _, err := coro.RecvMessageInto(p.ctx, p.world, m.mem[1], p.peer, tagData); err != nil {
 		return err
-	}
-	if m.pattern == nil {
-		return nil
 	}
 	return m.verify()
 }
 
-// verify compares what was received; what lies between the frames was not sent.
+// fill prepares the next message.
+func (m *multi) fill() error {
+	if m.contents == nil {
+		return nil
+	}
+	for i, f := range m.frames[0] {
+		if err := m.contents.fill(m.pair.ctx, f, m.seed(m.sent, m.pair.first, i)); err != nil {
+			return err
+		}
+	}
+	m.sent++
+	return nil
+}
+
+// verify compares what was received.
 func (m *multi) verify() error {
+	if m.contents == nil {
+		return nil
+	}
 	p := m.pair
 	round := m.sent
 	if p.first {
 		round--
 	}
-	want := newBuffer(len(m.buffers[1]))
-	m.pattern.fill(want, seed(round, !p.first))
 	for i, f := range m.frames[1] {
-		if string(f.Bytes()) != string(want[i*m.stride:i*m.stride+m.size]) {
-			return fmt.Errorf("validation: message %d, frame %d of %d bytes from rank %d is not what was sent", round, i, m.size, p.peer)
+		if err := m.contents.verify(p.ctx, f, m.seed(round, !p.first, i)); err != nil {
+			return fmt.Errorf("validation: message %d, frame %d of %d bytes from rank %d: %w", round, i, f.len(), p.peer, err)
 		}
 	}
 	return nil
+}
+
+// seed numbers the frames of all messages.
+func (m *multi) seed(round int, fromFirst bool, frame int) int {
+	return seed(round, fromFirst)*len(m.frames[0]) + frame
 }

@@ -106,12 +106,12 @@ type sizeFlags struct {
 	Validated bool  `json:"validate" name:"validate" help:"Fill every message with another pattern and verify what arrives."`
 }
 
-// pattern is what messages are filled with, nil unless they are validated.
-func (f sizeFlags) pattern() *pattern {
+// contents are what messages are filled with, nil unless they are validated.
+func (f sizeFlags) contents(m *memory) contents {
 	if !f.Validated {
 		return nil
 	}
-	return newPattern(f.Sizes.max())
+	return m.contents(f.Sizes.max())
 }
 
 // compareFlags are those of modes with a C column.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	"github.com/mpi4go/mpi4go/mem"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,7 +60,31 @@ func TestOptions(t *testing.T) {
 	encoded, err := json.Marshal(m)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"ctx":false,"ranks":[3,1],"rounds":5,"iterations":7,"warmup":0,"sizes":[8,1024],
-		"validate":false,"no_c":true,"window":4,"post":"single"}`, string(encoded))
+		"validate":false,"no_c":true,"memory":"host,host","window":4,"post":"single"}`, string(encoded))
+}
+
+func TestMemory(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "host,host", "-ddevice": "device,device", "-dD,H": "device,host", "-dH D": "host,device", "--memory=p,Managed": "pinned,managed",
+	} {
+		var args []string
+		if text != "" {
+			args = []string{"rate", text}
+		}
+		_, m, err := parse(t, args...)
+		require.NoError(t, err, text)
+		flags := m.(interface{ memory() memoryFlags }).memory()
+		require.Equal(t, want, flags.Memory.String())
+		require.Equal(t, want == "host,host", flags.Memory.host())
+		require.Equal(t, strings.Contains(want, "device"), flags.Memory.has(mem.Device))
+	}
+	_, m, err := parse(t, "multi", "-d", "D+H,pinned", "--stream")
+	require.NoError(t, err)
+	require.Equal(t, "device+host,pinned", m.(*multiCmd).memory().Memory.String())
+	require.True(t, m.(*multiCmd).memory().OnStream)
+	encoded, err := json.Marshal(m)
+	require.NoError(t, err)
+	require.Contains(t, string(encoded), `"memory":"device+host,pinned","stream":true`)
 }
 
 func TestWrongOptions(t *testing.T) {
@@ -82,6 +108,15 @@ func TestWrongOptions(t *testing.T) {
 		{"idle", "--samples", "0"},
 		{"waiters", "-g", "0"},
 		{"coroutines", "-g", "0"},
+		{"-d", "gpu"},
+		{"-d", "D,H,H"},
+		{"-d", "D+H"}, // only frames can differ
+		{"multi", "-d", "D+,H"},
+		{"--stream"},
+		{"coroutines", "--stream"},
+		{"bandwidth", "--stream"},
+		{"multi", "--stream"},
+		{"idle", "-d", "D"},
 	} {
 		_, _, err := parse(t, args...)
 		require.Error(t, err, args)

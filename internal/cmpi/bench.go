@@ -40,6 +40,9 @@ type Bench struct {
 	Window     int
 	Iterations int
 	Send, Recv []byte // at most 2^31-1 bytes
+	// SendAt and RecvAt, unless 0, are addresses in the place of Send and Recv, of
+	// memory that Go does not know.
+	SendAt, RecvAt uintptr
 	Size       int    // bytes of a message or a frame, or in a collective for each rank
 	Frames     int    // of a message of many buffers
 	Stride     int    // bytes from one frame to the next
@@ -67,6 +70,12 @@ func (b *Bench) Run(l *Library) (float64, error) {
 	}
 	c.size, c.frames, c.stride = C.int64_t(b.Size), C.int32_t(b.Frames), C.int64_t(b.Stride)
 	c.sendbuf, c.recvbuf = unsafe.Pointer(send), unsafe.Pointer(recv)
+	if b.SendAt != 0 {
+		*(*uintptr)(unsafe.Pointer(&c.sendbuf)) = b.SendAt
+	}
+	if b.RecvAt != 0 {
+		*(*uintptr)(unsafe.Pointer(&c.recvbuf)) = b.RecvAt
+	}
 	var seconds C.double
 	if rc := C.call_bench(l.family, c, &seconds); rc != 0 {
 		return 0, l.callError("the C loop", int(rc))
