@@ -69,6 +69,19 @@ func findMpirun(family string, version func(command string) string) (mpirun, str
 		strings.Join(looked, "\n  "), strings.Join(install, " or "))
 }
 
+// recognise tells whose launcher a command is.
+func recognise(command string, version func(command string) string) (mpirun, string, error) {
+	says := version(command)
+	for _, m := range mpiruns {
+		for _, mark := range m.marks {
+			if strings.Contains(says, mark) {
+				return m, command, nil
+			}
+		}
+	}
+	return mpirun{}, "", fmt.Errorf("--mpirun %s is neither Open MPI's launcher nor MPICH's: %s --version says %q", command, command, says)
+}
+
 // installedVersion is what an installed command says of itself.
 func installedVersion(command string) string {
 	path, err := exec.LookPath(command)
@@ -116,38 +129,49 @@ func isPath(library string) bool { return strings.ContainsAny(library, "/.") }
 
 // launch runs this program again under mpirun and returns its exit code.
 func launch(f launchFlags, args []string) int {
+	command, shown, err := f.again(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
+		return exitFailure
+	}
+	fmt.Fprintf(os.Stderr, "pingpong: started without mpirun, running: %s\n", shown)
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		command.Env = append(command.Env, barVariable+"=1")
+	}
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	return supervise(command)
+}
+
+// again is the command that runs this program under mpirun.
+func (f launchFlags) again(args []string) (command *exec.Cmd, shown string, err error) {
 	library := os.Getenv(cmpi.EnvMPI)
 	if f.MPI == "" && !isPath(library) {
 		f.MPI = library
 	}
-	m, path, err := findMpirun(f.MPI, installedVersion)
+	find := func() (mpirun, string, error) { return findMpirun(f.MPI, installedVersion) }
+	if f.Mpirun != "" {
+		find = func() (mpirun, string, error) { return recognise(f.Mpirun, installedVersion) }
+	}
+	m, path, err := find()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
-		return exitFailure
+		return nil, "", err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
-		return exitFailure
+		return nil, "", err
 	}
 	here := machine{root: os.Geteuid() == 0, cores: min(cores(), runtime.NumCPU()), library: library}
 	env, argv := m.command(path, f, here, append([]string{self}, args...)...)
-	shown := argv
+	words := argv
 	if len(env) > 0 {
-		shown = append(append([]string{"env"}, env...), argv...)
+		words = append(append([]string{"env"}, env...), argv...)
 	}
-	fmt.Fprintf(os.Stderr, "pingpong: started without mpirun, running: %s\n", quote(shown))
-
-	command := exec.Command(argv[0], argv[1:]...)
+	command = exec.Command(argv[0], argv[1:]...)
 	command.Env = append(os.Environ(), env...)
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		command.Env = append(command.Env, barVariable+"=1")
-	}
 	command.Stdin = strings.NewReader("") // a pipe: MPICH 4.0 does not see the end of /dev/null
-	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	// Ctrl-C on the terminal reaches this process alone, which passes it on once.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return supervise(command)
+	return command, quote(words), nil
 }
 
 // supervise runs a launcher to its end and returns its exit code, or 128 plus

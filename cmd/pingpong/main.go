@@ -59,6 +59,9 @@ func run(args []string) int {
 		if err := enough(m, int(options.N)); err != nil {
 			return usage(fmt.Errorf("-n: %w", err))
 		}
+		if probe, ok := m.(*probeGPUCmd); ok {
+			return probe.start(&options)
+		}
 		return launch(options.launchFlags, args)
 	}
 

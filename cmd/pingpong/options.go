@@ -33,6 +33,7 @@ type options struct {
 	Allpairs    allpairsCmd    `cmd:"" help:"All ranks ping-pong with all others at the same time."`
 	Multi       multiCmd       `cmd:"" help:"One-way time of a message of many buffers, beside the ways to do it in C."`
 	Collective  collectiveCmd  `cmd:"" help:"Time of a collective call of all ranks."`
+	ProbeGPU    probeGPUCmd    `cmd:"" name:"probe-gpu" help:"What this MPI does with memory of a GPU: tries everything, each in a job of its own that may crash."`
 	Info        infoCmd        `cmd:"" help:"What mpi4go found: the MPI library and why, transport, settings."`
 }
 
@@ -57,6 +58,7 @@ func newParser(o *options, more ...kong.Option) (*kong.Kong, error) {
 type launchFlags struct {
 	N            positive `short:"n" default:"2" placeholder:"RANKS" help:"Ranks to start when started without mpirun (${default})."`
 	MPI          string   `enum:",openmpi,mpich" default:"" placeholder:"openmpi|mpich" help:"Whose mpirun to start them with. Default: the one that is installed, Open MPI first."`
+	Mpirun       string   `placeholder:"PATH" help:"That mpirun itself, of Open MPI or MPICH, in the place of one that is found."`
 	LauncherArgs string   `placeholder:"'ARG ...'" help:"More arguments for that mpirun, as in --launcher-args='--bind-to core'."`
 }
 

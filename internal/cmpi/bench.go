@@ -24,6 +24,9 @@ const (
 	BenchBcast       BenchMode = C.M4G_BENCH_BCAST
 	BenchAllreduce   BenchMode = C.M4G_BENCH_ALLREDUCE
 	BenchAlltoall    BenchMode = C.M4G_BENCH_ALLTOALL
+	BenchIbcast      BenchMode = C.M4G_BENCH_IBCAST
+	BenchIallreduce  BenchMode = C.M4G_BENCH_IALLREDUCE
+	BenchIalltoall   BenchMode = C.M4G_BENCH_IALLTOALL
 
 	BenchFramesPacked   BenchMode = C.M4G_BENCH_FRAMES_PACKED
 	BenchFramesRequests BenchMode = C.M4G_BENCH_FRAMES_REQUESTS
