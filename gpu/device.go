@@ -84,7 +84,7 @@ type Device struct {
 	guard
 	open int // buffers, streams, events and pools; under guard.mu
 
-	own    sync.Mutex // for what follows: what the library keeps for itself
+	own     sync.Mutex // for what follows: what the library keeps for itself
 	events  []cuda.Event
 	stage   *PinnedPool
 	streams map[*Stream]struct{} // that NewStream has made

@@ -39,6 +39,7 @@ func newJob(o *options, name string, m mode, memory *memory) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
+	memory.able = info.DeviceMemory
 	begin := func() *report {
 		e := newEnvironment(info)
 		e.Device = memory.String()

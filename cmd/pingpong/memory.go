@@ -9,9 +9,9 @@ import (
 
 	"github.com/mpi4go/mpi4go/gpu"
 	"github.com/mpi4go/mpi4go/internal/cmpi"
-	"github.com/mpi4go/mpi4go/internal/device"
 	kernels "github.com/mpi4go/mpi4go/internal/pattern"
 	"github.com/mpi4go/mpi4go/mem"
+	"github.com/mpi4go/mpi4go/mpicomm"
 )
 
 // memoryFlags say where the messages lie.
@@ -125,7 +125,8 @@ type memory struct {
 	kernels *kernels.Kernels
 	pool    *gpu.PinnedPool
 	buffers []*gpu.Buffer
-	counted [2]int64 // see traffic
+	able    mpicomm.DeviceMemory  // what MPI is given of it
+	counted mpicomm.DeviceTraffic // see traffic
 }
 
 // pinnedLimit bounds the page-locked memory for messages.
@@ -302,18 +303,18 @@ func (m *memory) notes(notes ...string) []string {
 }
 
 // mpiTakes tells whether MPI can be given all of the memory as it is.
-func (m *memory) mpiTakes(lib *cmpi.Library) cmpi.Capability {
+func (m *memory) mpiTakes() mpicomm.Capability {
 	if !m.Memory.has(mem.Device) {
-		return cmpi.Capability{Able: true, Why: "it is memory of the host too"}
+		return mpicomm.Capability{Able: true, Why: "it is memory of the host too"}
 	}
-	return lib.DeviceMemory().PointToPoint
+	return m.able.PointToPoint
 }
 
-// traffic is how many bytes of device memory have travelled directly, and how many
-// staged, since it was last asked for.
+// traffic is how many operations have travelled directly, and how many bytes staged,
+// since it was last asked for.
 func (m *memory) traffic() []float64 {
-	now := [2]int64{device.Direct.Load(), device.StagedOut.Load() + device.StagedIn.Load()}
-	since := []float64{float64(now[0] - m.counted[0]), float64(now[1] - m.counted[1])}
+	now := mpicomm.CountDeviceTraffic()
+	since := []float64{float64(now.Direct - m.counted.Direct), float64(now.StagedOut - m.counted.StagedOut + now.StagedIn - m.counted.StagedIn)}
 	m.counted = now
 	return since
 }
@@ -393,14 +394,14 @@ func (m *memory) message(b *gpu.Buffer) buffer {
 }
 
 // planAble tells whether a C loop for messages of many frames can have the memory.
-func (m *memory) planAble(mode cmpi.BenchMode, lib *cmpi.Library) bool {
+func (m *memory) planAble(mode cmpi.BenchMode) bool {
 	switch {
 	case !m.Memory.has(mem.Device):
 		return true
 	case mode == cmpi.BenchFramesPacked: // copies with the processor
 		return false
 	case mode == cmpi.BenchFramesDatatype:
-		return lib.DeviceMemory().Datatypes.Able
+		return m.able.Datatypes.Able
 	}
 	return true
 }

@@ -114,7 +114,7 @@ func (c *multiCmd) measure(p *pair, frames, size int) (multiRow, error) {
 	m.iterations, m.warmup = c.iterations(min(2000, max(6, 40<<20/max(1, frames*size))))
 	passes := []pass{m.ours}
 	for _, mode := range cPlans {
-		if c.NoC || !p.cAble() || !p.memory.uniform() || !p.memory.planAble(mode, p.lib) {
+		if c.NoC || !p.cAble() || !p.memory.uniform() || !p.memory.planAble(mode) {
 			passes = append(passes, nil)
 			continue
 		}

@@ -35,12 +35,12 @@ func (p *pair) rounds(n positive, passes ...pass) ([][]float64, error) {
 
 // cAble tells whether the C loop can have the buffers of both ranks: MPI itself has to
 // be able to take memory of a device.
-func (p *pair) cAble() bool { return p.memory.mpiTakes(p.lib).Able }
+func (p *pair) cAble() bool { return p.memory.mpiTakes().Able }
 
 // memoryNotes adds to the notes what is to be said of the memory.
 func (p *pair) memoryNotes(notes ...string) []string {
 	notes = p.memory.notes(notes...)
-	if takes := p.memory.mpiTakes(p.lib); !takes.Able {
+	if takes := p.memory.mpiTakes(); !takes.Able {
 		notes = append(notes, "no C column: "+takes.Why)
 	}
 	return notes

@@ -25,7 +25,7 @@ type probeGPUCmd struct {
 	Try     string        `json:"-" hidden:""` // the trial of this job
 }
 
-// The capabilities that are tried, by their fields in cmpi.DeviceMemory.
+// The capabilities that are tried, by their fields in mpicomm.DeviceMemory.
 const (
 	pointToPoint = "point-to-point"
 	datatypes    = "datatypes"
@@ -69,7 +69,7 @@ const claims = "claims"
 // probed is what that job prints.
 type probed struct {
 	Environment environment
-	Claims      cmpi.DeviceMemory
+	Claims      mpicomm.DeviceMemory
 }
 
 func (c *probeGPUCmd) ranksNeeded() int { return 2 }
@@ -104,7 +104,7 @@ func (c *probeGPUCmd) Run(j *job) error {
 		}
 		e := newEnvironment(j.info)
 		e.Device = j.memory.String()
-		return json.NewEncoder(os.Stdout).Encode(probed{e, j.lib.DeviceMemory()})
+		return json.NewEncoder(os.Stdout).Encode(probed{e, j.info.DeviceMemory})
 	}
 	for _, mode := range t.modes {
 		for _, size := range []int{8, 4096, 4104, 64 << 10, 1<<20 + 8, 4 << 20} {
@@ -238,7 +238,7 @@ func (c *probeGPUCmd) start(o *options) int {
 		datatypes+": "+found.Claims.Datatypes.Why,
 		collectives+": "+found.Claims.Collectives.Why)
 	for _, t := range trials {
-		claim := map[string]cmpi.Capability{
+		claim := map[string]mpicomm.Capability{
 			pointToPoint: found.Claims.PointToPoint, datatypes: found.Claims.Datatypes, collectives: found.Claims.Collectives,
 		}[t.capability]
 		row := probeRow{Try: t.name, Capability: t.capability, Claimed: claim.Able, Why: claim.Why}

@@ -46,9 +46,9 @@ type Bench struct {
 	// SendAt and RecvAt, unless 0, are addresses in the place of Send and Recv, of
 	// memory that Go does not know.
 	SendAt, RecvAt uintptr
-	Size       int    // bytes of a message or a frame, or in a collective for each rank
-	Frames     int    // of a message of many buffers
-	Stride     int    // bytes from one frame to the next
+	Size           int // bytes of a message or a frame, or in a collective for each rank
+	Frames         int // of a message of many buffers
+	Stride         int // bytes from one frame to the next
 }
 
 // Run returns the seconds that the loop took. The caller holds the lead.

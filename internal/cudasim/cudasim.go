@@ -8,6 +8,7 @@
 package cudasim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,11 +35,14 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	remove, err := Use()
+	dir, err := os.MkdirTemp("", "cudasim")
 	if err != nil {
 		return fail(err)
 	}
-	defer remove()
+	defer os.RemoveAll(dir)
+	if err := Use(dir); err != nil {
+		return fail(err)
+	}
 	code := m.Run()
 	if leaks := Leaks(); len(leaks) > 0 {
 		return fail(fmt.Errorf("after all tests the driver still has: %v", leaks))
@@ -46,35 +50,23 @@ func run(m *testing.M) int {
 	return code
 }
 
+// Use builds the simulated driver into dir and makes it the one that this process, and
+// those that it starts, will load; each has counters of its own. It does nothing where
+// the machine's own is to be used, or another was chosen already.
+func Use(dir string) error {
+	if onRealDriver() || os.Getenv(cuda.EnvLibrary) != "" {
+		return nil
+	}
+	library, err := Build(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Setenv(cuda.EnvLibrary, library), os.Setenv(envStats, filepath.Join(dir, "stats.%p")))
+}
+
 func fail(err error) int {
 	fmt.Fprintln(os.Stderr, "cudasim:", err)
 	return 1
-}
-
-// Use builds the simulated driver and makes it the one that this process, and those
-// that it starts, will load: unless the machine's own is to be used, or one was chosen
-// already. The function that it returns removes it.
-func Use() (remove func(), err error) {
-	remove = func() {}
-	if onRealDriver() || os.Getenv(cuda.EnvLibrary) != "" {
-		return remove, nil
-	}
-	dir, err := os.MkdirTemp("", "cudasim")
-	if err != nil {
-		return nil, err
-	}
-	remove = func() { os.RemoveAll(dir) }
-	library, err := Build(dir)
-	if err == nil {
-		err = os.Setenv(cuda.EnvLibrary, library)
-	}
-	if err == nil {
-		err = os.Setenv(envStats, filepath.Join(dir, "stats.%p"))
-	}
-	if err != nil {
-		remove()
-	}
-	return remove, err
 }
 
 func onRealDriver() bool { return os.Getenv(envReal) == "real" }
@@ -122,16 +114,9 @@ func Compile(output, include string, args ...string) error {
 	return nil
 }
 
-// statsFile is where a process keeps its counters.
-func statsFile(process string) string {
-	return strings.ReplaceAll(os.Getenv(envStats), "%p", process)
-}
-
-// Stats reads the counters of the simulated driver in this process.
-func Stats() map[string]int { return readStats(statsFile(strconv.Itoa(os.Getpid()))) }
-
-func readStats(file string) map[string]int {
-	text, err := os.ReadFile(file)
+// Stats reads the counters of the simulated driver.
+func Stats() map[string]int {
+	text, err := os.ReadFile(strings.ReplaceAll(os.Getenv(envStats), "%p", strconv.Itoa(os.Getpid())))
 	if err != nil {
 		return nil
 	}
@@ -144,33 +129,16 @@ func readStats(file string) map[string]int {
 	return stats
 }
 
-// Leaks are the counters of living objects of this process that are not 0.
-func Leaks() map[string]int { return leaks(Stats()) }
-
-func leaks(stats map[string]int) map[string]int {
+// Leaks are the counters of living objects that are not 0.
+func Leaks() map[string]int {
 	leaks := map[string]int{}
+	stats := Stats()
 	for _, name := range []string{"device", "managed", "pinned", "registered", "imported", "pool", "streams", "events", "modules", "retains", "bytes"} {
 		if stats[name] != 0 {
 			leaks[name] = stats[name]
 		}
 	}
 	return leaks
-}
-
-// LeaksOfOthers are the [Leaks] of each process that this one has started and that has
-// ended, if there are any. Its counters are forgotten.
-func LeaksOfOthers() (all []map[string]int) {
-	files, _ := filepath.Glob(statsFile("*"))
-	for _, file := range files {
-		if file == statsFile(strconv.Itoa(os.Getpid())) {
-			continue
-		}
-		if l := leaks(readStats(file)); len(l) > 0 {
-			all = append(all, l)
-		}
-		os.Remove(file)
-	}
-	return all
 }
 
 // Headers are the folders with a cuda.h of NVIDIA's: CUDA_HOME, the places where

@@ -31,17 +31,3 @@ func cudaEnvironment() []string {
 	}
 	return []string{"LD_LIBRARY_PATH=" + path}
 }
-
-// leaks is what the processes of a launch have left in the simulated driver. Open MPI
-// itself does not unregister its shared memory.
-func (c *configuration) leaks() (all []map[string]int) {
-	for _, process := range cudasim.LeaksOfOthers() {
-		if c.family == "openmpi-cuda" {
-			delete(process, "registered")
-		}
-		if len(process) > 0 {
-			all = append(all, process)
-		}
-	}
-	return all
-}

@@ -34,8 +34,7 @@
 //	MPI4GO_TEST_REQUIRE_HEADERS  families whose mpicc must be there, such as openmpi,mpich,mpiabi
 //	MPI4GO_TEST_LARGE    1: also messages over 2 GiB, which need 10 GiB of memory
 //
-// A package whose tests use device memory gives [CUDA] to Main. The ranks, and the
-// tests without ranks, then have the simulated CUDA driver of internal/cudasim;
-// MPI4GO_TEST_CUDA=real leaves them the machine's own, and MPI4GO_CUDA names another.
-// In the configurations openmpi-cuda the MPI library finds the same driver.
+// In the configurations openmpi-cuda all processes have the simulated CUDA driver of
+// internal/cudasim; MPI4GO_TEST_CUDA=real leaves them the machine's own, and MPI4GO_CUDA
+// names another.
 package mpitest

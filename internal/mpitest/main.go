@@ -32,14 +32,23 @@ func Program(name string, f func() error) Option {
 	return func(p *plan) { p.programs[name] = f }
 }
 
-// CUDA lets the ranks and the tests without ranks use the simulated CUDA driver; see
-// the head of this package.
-func CUDA() Option { return func(p *plan) { p.cuda = true } }
+// BeforeInit names a function that each rank calls before mpicomm.Init, and one that it
+// calls after mpicomm.Finalize. A rank whose function fails fails.
+func BeforeInit(before, after func() error) Option {
+	return func(p *plan) { p.before, p.after = before, after }
+}
+
+// Environment names a function that makes what the ranks need, in a folder that is
+// removed at the end. It sets variables of the environment; a rank does not call it.
+func Environment(f func(dir string) error) Option {
+	return func(p *plan) { p.environment = f }
+}
 
 type plan struct {
-	ranks    []int
-	programs map[string]func() error
-	cuda     bool
+	ranks         []int
+	programs      map[string]func() error
+	before, after func() error
+	environment   func(dir string) error
 }
 
 const envProgram = "MPI4GO_TEST_PROGRAM"
@@ -47,7 +56,8 @@ const envProgram = "MPI4GO_TEST_PROGRAM"
 // Main is for the TestMain of a package whose tests need ranks. It does not
 // return.
 func Main(m *testing.M, options ...Option) {
-	p := &plan{programs: map[string]func() error{}}
+	nothing := func() error { return nil }
+	p := &plan{programs: map[string]func() error{}, before: nothing, after: nothing, environment: func(string) error { return nil }}
 	for _, o := range options {
 		o(p)
 	}
@@ -56,7 +66,7 @@ func Main(m *testing.M, options ...Option) {
 	case program != "":
 		p.runProgram(program)
 	case cmpi.FindLauncher().Name != "":
-		runRank(m)
+		p.runRank(m)
 	default:
 		os.Exit(p.parent(m))
 	}
@@ -69,7 +79,7 @@ func rankNumber() int {
 }
 
 // runRank is a rank of a launch.
-func runRank(m *testing.M) {
+func (p *plan) runRank(m *testing.M) {
 	c, err := connect(rankNumber())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mpitest:", err)
@@ -77,6 +87,9 @@ func runRank(m *testing.M) {
 	}
 	nameProfiles()
 	fail := func(err error) { fmt.Fprintln(os.Stderr, err); c.exit(1) }
+	if err := p.before(); err != nil {
+		fail(err)
+	}
 	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
 		fail(err)
 	}
@@ -97,6 +110,9 @@ func runRank(m *testing.M) {
 		}
 		fmt.Fprintln(os.Stderr, err)
 		c.tell("hung")
+	}
+	if err := p.after(); err != nil {
+		fail(err)
 	}
 	c.exit(code)
 }
@@ -138,13 +154,17 @@ func (p *plan) parent(m *testing.M) int {
 	for _, note := range notes {
 		fmt.Println("mpitest:", note)
 	}
-	if p.cuda || slices.ContainsFunc(chosen, func(c configuration) bool { return c.family == "openmpi-cuda" }) {
-		remove, err := cudasim.Use()
-		if err != nil {
-			fmt.Println("FAIL mpitest:", err)
-			return 1
-		}
-		defer remove()
+	dir, err := os.MkdirTemp("", "mpitest")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = p.environment(dir)
+	}
+	if err == nil && slices.ContainsFunc(chosen, func(c configuration) bool { return c.family == "openmpi-cuda" }) {
+		err = cudasim.Use(dir)
+	}
+	if err != nil {
+		fmt.Println("FAIL mpitest:", err)
+		return 1
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	defer stop()
@@ -170,10 +190,6 @@ func (p *plan) parent(m *testing.M) int {
 	}
 	if own := m.Run(); own != 0 {
 		code = own
-	}
-	if leaks := cudasim.Leaks(); len(leaks) > 0 {
-		fmt.Println("FAIL mpitest: after the tests without ranks the CUDA driver still has:", leaks)
-		code = 1
 	}
 	return code
 }
@@ -208,9 +224,6 @@ func (p *plan) launch(ctx context.Context, c *configuration, ranks int) bool {
 	}
 	err := job.run(ctx)
 	wrong := judge(job, reports, ranks)
-	if leaks := c.leaks(); len(leaks) > 0 && len(wrong) == 0 {
-		wrong = append(wrong, fmt.Sprintf("after all tests the CUDA driver still has: %v", leaks))
-	}
 	on, hung, excused := job.hosts(), job.hung(), ""
 	switch {
 	case on < hosts():
