@@ -100,6 +100,13 @@ func (p *plan) runProgram(name string) {
 	c.exit(0)
 }
 
+// Mpirun is the launcher of a configuration, and the variables that it needs, for a
+// program that calls it itself.
+func Mpirun(mpi string) (path string, env []string) {
+	c := named(mpi)
+	return launcher(c.family), c.environment()
+}
+
 // EachMPI runs a test for each MPI that is installed and chosen. It is skipped
 // if there is none, and in a rank.
 func EachMPI(t *testing.T, f func(t *testing.T, mpi string)) {
