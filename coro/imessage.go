@@ -40,6 +40,9 @@ func IsendMessage(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) (*Message
 	}
 	select {
 	case <-s.ticket.ready:
+		if err := s.refused(); err != nil {
+			return nil, err
+		}
 	default:
 		return inBackground(s.await, func(ctx context.Context) (*Message, error) { return nil, s.send(ctx) }), nil
 	}

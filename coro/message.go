@@ -68,6 +68,7 @@ type sending struct {
 	ch       *channel
 	key      streamKey
 	dest     int // of the job
+	limits   wire.Limits
 	frames   []mem.Buffer
 	plan     []wire.Frame
 	planning *[]wire.Frame // its memory
@@ -87,9 +88,20 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 	if err != nil || dest == mpicomm.ProcNull {
 		return err
 	}
-	s.ch, s.key, s.dest, s.frames = ch, streamKey{known.ID, uint32(tag)}, known.World(dest), frames
-	if len(frames) > ch.limits.Frames {
-		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), ch.limits.Frames, mpicomm.ErrCount)
+	s.ch, s.key, s.dest, s.limits = ch, streamKey{known.ID, uint32(tag)}, known.World(dest), ch.limits
+	if err := s.describe(frames); err != nil {
+		return err
+	}
+	s.ticket = ch.enqueue(s.dest, s.key)
+	return nil
+}
+
+// describe chooses the plans of the frames.
+func (s *sending) describe(frames []mem.Buffer) error {
+	ch := s.ch
+	s.frames = frames
+	if len(frames) > s.limits.Frames {
+		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), s.limits.Frames, mpicomm.ErrCount)
 	}
 	s.plan = slices.Grow((*s.planning)[:0], len(frames))
 	total := 0
@@ -114,10 +126,9 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 		s.plan = append(s.plan, p)
 	}
 	*s.planning = s.plan
-	if total > ch.limits.Message {
-		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, ch.limits.Message, mpicomm.ErrCount)
+	if total > s.limits.Message {
+		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, s.limits.Message, mpicomm.ErrCount)
 	}
-	s.ticket = ch.enqueue(s.dest, s.key)
 	return nil
 }
 
@@ -134,10 +145,20 @@ const maxPart = 1<<31 - 1
 // await waits for the message's turn.
 func (s *sending) await(ctx context.Context) error {
 	if err := s.ch.await(ctx, s.ticket.ready); err != nil {
-		s.ch.posted(s.dest, s.key, s.ticket, false)
+		s.ch.posted(s.ticket, false)
 		return fmt.Errorf("sendmessage: %w", err)
 	}
-	return nil
+	return s.refused()
+}
+
+// refused ends a message that will have no turn, and returns why.
+func (s *sending) refused() error {
+	err := s.ticket.err
+	if err == nil {
+		return nil
+	}
+	s.ch.posted(s.ticket, false)
+	return fmt.Errorf("sendmessage: %w", err)
 }
 
 // send sends the message, whose turn it is, and waits for that.
@@ -168,7 +189,7 @@ func (s *sending) sendWith(ctx context.Context, buffer *headerBuffer) error {
 	if err != nil && inFlight(err) == nil {
 		return s.notSent(acks, err)
 	}
-	s.ch.posted(s.dest, s.key, s.ticket, true)
+	s.ch.posted(s.ticket, true)
 	return err
 }
 
@@ -196,7 +217,7 @@ func (s *sending) post(ops []mpicomm.Op, acks []uint16) (*mpicomm.Request, error
 	if err != nil {
 		return nil, s.notSent(acks, err)
 	}
-	s.ch.posted(s.dest, s.key, s.ticket, true)
+	s.ch.posted(s.ticket, true)
 	return r, nil
 }
 
@@ -216,7 +237,7 @@ func settle(ctx context.Context, r *mpicomm.Request) error {
 // notSent ends a message that was not sent, with the acknowledgements in it.
 func (s *sending) notSent(acks []uint16, err error) error {
 	s.ch.owe(s.dest, acks...)
-	s.ch.posted(s.dest, s.key, s.ticket, false)
+	s.ch.posted(s.ticket, false)
 	return fmt.Errorf("sendmessage: %w", err)
 }
 
@@ -227,8 +248,8 @@ func (s *sending) header(buffer *headerBuffer, acks []uint16) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := len(b) + s.inline; n > s.ch.limits.Header {
-		return nil, fmt.Errorf("a header of %d bytes; Config.MaxHeader is %d: %w", n, s.ch.limits.Header, mpicomm.ErrCount)
+	if n := len(b) + s.inline; n > s.limits.Header {
+		return nil, fmt.Errorf("a header of %d bytes; Config.MaxHeader is %d: %w", n, s.limits.Header, mpicomm.ErrCount)
 	}
 	b = slices.Grow(b, s.inline)
 	for i, f := range s.plan {
@@ -372,7 +393,7 @@ func (r *receiving) init(c *mpicomm.Comm, source, tag int, into []mem.Buffer, al
 		return err
 	}
 	t := receivers.Get().(*receiver)
-	t.comm, t.source, t.tag, t.got = r.known.ID, source, tag, nil
+	t.comm, t.source, t.tag = r.known.ID, source, tag
 	if source != mpicomm.AnySource {
 		t.source = r.known.World(source)
 	}
@@ -390,8 +411,12 @@ func (r *receiving) await(ctx context.Context) error {
 		r.ch.giveUp(r.ticket)
 		return fmt.Errorf("recvmessage: %w", err)
 	}
-	r.got = r.ticket.got
+	got, err := r.ticket.got, r.ticket.err
+	r.got, r.ticket.got = got, nil
 	receivers.Put(r.ticket)
+	if err != nil {
+		return fmt.Errorf("recvmessage: %w", err)
+	}
 	return nil
 }
 
@@ -409,6 +434,7 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 	plan, inline, err := wire.DecodeFrames(a.whole, ch.limits, (*planning)[:0])
 	*planning = plan
 	if err != nil {
+		ch.misunderstood(a.source, err)
 		return nil, fmt.Errorf("recvmessage: from rank %d of the job: %w", a.source, err)
 	}
 	m := &Message{Source: r.known.Rank(a.source), Tag: int(a.prefix.Tag)}
