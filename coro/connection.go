@@ -117,8 +117,9 @@ func (e *end) Connect(remote uint32, limits wire.Limits) {
 }
 
 func (e *end) Send(ctx context.Context, frames []mem.Buffer) error {
-	s := sending{ch: e.ch, key: e.out.key, dest: e.out.peer.rank, limits: e.limits, planning: plannings.Get().(*[]wire.Frame)}
-	defer plannings.Put(s.planning)
+	s := sendings.Get().(*sending)
+	defer s.free()
+	s.ch, s.key, s.dest, s.limits = e.ch, e.out.key, e.out.peer.rank, e.limits
 	if err := s.describe(frames); err != nil {
 		return err
 	}

@@ -52,8 +52,8 @@ var ErrFrames = errors.New("the destinations do not fit the message")
 // ends, its error if nothing was sent yet, else an [*mpicomm.InFlightError]; those
 // of MPI.
 func SendMessage(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) error {
-	s := sending{planning: plannings.Get().(*[]wire.Frame)}
-	defer plannings.Put(s.planning)
+	s := sendings.Get().(*sending)
+	defer s.free()
 	if err := s.init(c, frames, dest, tag); err != nil || s.ticket == nil {
 		return err
 	}
@@ -71,10 +71,25 @@ type sending struct {
 	limits   wire.Limits
 	frames   []mem.Buffer
 	plan     []wire.Frame
-	planning *[]wire.Frame // its memory
-	inline   int           // bytes of inline frames
+	inline   int // bytes of inline frames
 	ticket   *sender
 	owed     [wire.MaxAcks]uint16 // room for the acknowledgements that it carries along
+	posted   bool                 // its place in MPI's order is fixed
+	onPosted func()
+}
+
+var sendings = sync.Pool{New: func() any {
+	s := new(sending)
+	s.onPosted = func() {
+		s.posted = true
+		s.ch.posted(s.ticket, true)
+	}
+	return s
+}}
+
+func (s *sending) free() {
+	*s = sending{plan: s.plan[:0], onPosted: s.onPosted}
+	sendings.Put(s)
 }
 
 // init checks the arguments and takes a place in the order of messages, but for
@@ -103,7 +118,7 @@ func (s *sending) describe(frames []mem.Buffer) error {
 	if len(frames) > s.limits.Frames {
 		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), s.limits.Frames, mpicomm.ErrCount)
 	}
-	s.plan = slices.Grow((*s.planning)[:0], len(frames))
+	s.plan = slices.Grow(s.plan[:0], len(frames))
 	total := 0
 	for _, f := range frames {
 		total += f.Len()
@@ -125,7 +140,6 @@ func (s *sending) describe(frames []mem.Buffer) error {
 		}
 		s.plan = append(s.plan, p)
 	}
-	*s.planning = s.plan
 	if total > s.limits.Message {
 		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, s.limits.Message, mpicomm.ErrCount)
 	}
@@ -178,18 +192,18 @@ func (s *sending) sendWith(ctx context.Context, buffer *headerBuffer) error {
 		return err
 	}
 	if len(ops) > 1 {
-		r, err := s.post(ops, acks)
-		if err != nil {
-			return err
+		var statuses [4]mpicomm.Status
+		ops[0].Posted = s.onPosted
+		_, err = mpicomm.DoAll(ctx, statuses[:0], ops...)
+	} else { // in the header alone: it does not wait for the receiver
+		_, err = mpicomm.Do(ctx, ops[0])
+		if err == nil || inFlight(err) != nil {
+			s.onPosted()
 		}
-		return settle(ctx, r)
 	}
-	// In the header alone: it does not wait for the receiver.
-	_, err = mpicomm.Do(ctx, ops[0])
-	if err != nil && inFlight(err) == nil {
+	if !s.posted {
 		return s.notSent(acks, err)
 	}
-	s.ch.posted(s.ticket, true)
 	return err
 }
 
@@ -207,31 +221,12 @@ func (s *sending) operations(ops []mpicomm.Op, buffer *headerBuffer) (_ []mpicom
 	if rest := header[first:]; len(rest) > 0 {
 		ops = append(ops, ch.comm.SendOp(mem.Of(rest), s.dest, slot))
 	}
-	return ch.payload(ops, s.plan, s.frames, func(b mem.Buffer) mpicomm.Op { return ch.comm.SendOp(b, s.dest, slot) },
-		func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, slot) }), acks, nil
-}
-
-// post posts the operations as one set.
-func (s *sending) post(ops []mpicomm.Op, acks []uint16) (*mpicomm.Request, error) {
-	r, err := mpicomm.Post(ops...)
-	if err != nil {
-		return nil, s.notSent(acks, err)
+	ops = ch.payload(ops, s.plan, s.frames, func(b mem.Buffer) mpicomm.Op { return ch.comm.SendOp(b, s.dest, slot) },
+		func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, slot) })
+	for i := range ops {
+		ops[i].Bound = true
 	}
-	s.ch.posted(s.ticket, true)
-	return r, nil
-}
-
-// settle waits for what was posted. It cannot be taken back: if the context ends
-// before it is done, it goes on.
-func settle(ctx context.Context, r *mpicomm.Request) error {
-	_, err := r.Wait(ctx)
-	if err == nil || ctx.Err() == nil {
-		return err
-	}
-	if _, done, failed := r.Test(); done {
-		return failed
-	}
-	return &mpicomm.InFlightError{Request: r, Err: ctx.Err()}
+	return ops, acks, nil
 }
 
 // notSent ends a message that was not sent, with the acknowledgements in it.
@@ -308,9 +303,9 @@ func (ch *channel) payload(ops []mpicomm.Op, plan []wire.Frame, frames []mem.Buf
 // mpicomm.AnySource, with a tag, or mpicomm.AnyTag, into memory made for it, and
 // suspends the goroutine until it is there.
 //
-// When the context ends before a message has matched, the error is the
-// context's; after that it is an [*mpicomm.InFlightError] unless the message is
-// complete.
+// When the context ends before the frames of a message are under way, the error is
+// the context's, and the message is left to the next receive that matches it; after
+// that it is an [*mpicomm.InFlightError], unless the message is complete.
 //
 // Other errors: mpicomm.ErrRank, mpicomm.ErrTag; wire errors of a peer that runs
 // another version; those of MPI.
@@ -455,19 +450,26 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 		op.Fits = true
 		return op
 	}, func(parts []mem.Buffer) mpicomm.Op { return ch.comm.RecvPartsOp(parts, a.source, slot) })
-	if len(ops) == 0 {
-		return m, ch.acknowledge(a)
+	for i := range ops {
+		ops[i].Bound = true // they are on their way
 	}
-	request, err := mpicomm.Post(ops...)
-	if err != nil {
+	switch len(ops) {
+	case 0:
+	case 1:
+		_, err = mpicomm.Do(ctx, ops[0])
+	default:
+		var statuses [4]mpicomm.Status
+		_, err = mpicomm.DoAll(ctx, statuses[:0], ops...)
+	}
+	flying := inFlight(err) != nil
+	if err != nil && !flying && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was not started
 		ch.giveBack(a)
-		return nil, err
+		return nil, fmt.Errorf("recvmessage: %w", ctx.Err())
 	}
-	if err := ch.acknowledge(a); err != nil {
-		return nil, err
+	if failed := ch.acknowledge(a); err == nil && failed != nil {
+		return nil, failed
 	}
-	err = settle(ctx, request)
-	if err != nil && inFlight(err) == nil {
+	if err != nil && !flying {
 		return nil, err
 	}
 	return m, err
