@@ -494,3 +494,35 @@ func TestWhoCopies(t *testing.T) {
 		require.Zero(t, calls["cuMemcpy"]+calls["cuStreamSynchronize"]+calls["cuEventSynchronize"], "%v", calls)
 	}
 }
+
+// TestFreshThreads has threads call MPI that have never called the driver, while it
+// moves device memory: MPI finds a context on each.
+func TestFreshThreads(t *testing.T) {
+	c := mpitest.Pair(t)
+	ctx := mpitest.Context(t)
+	peer := 1 - c.Rank()
+	a, b := deviceMemory(t, 4<<20), deviceMemory(t, 4<<20)
+	a.fill(t, stream, 1)
+	require.NoError(t, stream.Synchronize(ctx))
+	for range 20 {
+		recv, err := c.Irecv(b.mem(), peer, 1)
+		require.NoError(t, err)
+		failed := make(chan error, 2)
+		for range 2 {
+			go func() {
+				runtime.LockOSThread() // for good: the thread ends with the goroutine
+				_, err := coro.Recv(ctx, c, make([]byte, 1000), peer, 2)
+				failed <- err
+			}()
+		}
+		send, err := c.Isend(a.mem(), peer, 1)
+		require.NoError(t, err)
+		wait(t, send, nil)
+		wait(t, recv, nil)
+		for range 2 {
+			require.NoError(t, coro.Send(ctx, c, make([]byte, 1000), peer, 2))
+		}
+		require.NoError(t, errors.Join(<-failed, <-failed))
+	}
+	b.requirePattern(t, ctx, stream, 1, 4<<20)
+}
