@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/wire"
@@ -56,7 +57,10 @@ func SendMessage(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, dest
 	if err := s.init(c, frames, dest, tag); err != nil || s.ticket == nil {
 		return err
 	}
-	return s.run(ctx)
+	if err := s.await(ctx); err != nil {
+		return err
+	}
+	return s.send(ctx)
 }
 
 // sending is a message on its way.
@@ -64,11 +68,13 @@ type sending struct {
 	ch       *channel
 	key      streamKey
 	dest     int // of the job
+	limits   wire.Limits
 	frames   []mem.Buffer
 	plan     []wire.Frame
 	planning *[]wire.Frame // its memory
 	inline   int           // bytes of inline frames
 	ticket   *sender
+	owed     [wire.MaxAcks]uint16 // room for the acknowledgements that it carries along
 }
 
 // init checks the arguments and takes a place in the order of messages, but for
@@ -82,9 +88,20 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 	if err != nil || dest == mpicomm.ProcNull {
 		return err
 	}
-	s.ch, s.key, s.dest, s.frames = ch, streamKey{known.ID, uint32(tag)}, known.World(dest), frames
-	if len(frames) > ch.limits.Frames {
-		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), ch.limits.Frames, mpicomm.ErrCount)
+	s.ch, s.key, s.dest, s.limits = ch, streamKey{known.ID, uint32(tag)}, known.World(dest), ch.limits
+	if err := s.describe(frames); err != nil {
+		return err
+	}
+	s.ticket = ch.enqueue(s.dest, s.key)
+	return nil
+}
+
+// describe chooses the plans of the frames.
+func (s *sending) describe(frames []mem.Buffer) error {
+	ch := s.ch
+	s.frames = frames
+	if len(frames) > s.limits.Frames {
+		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), s.limits.Frames, mpicomm.ErrCount)
 	}
 	s.plan = slices.Grow((*s.planning)[:0], len(frames))
 	total := 0
@@ -109,10 +126,9 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 		s.plan = append(s.plan, p)
 	}
 	*s.planning = s.plan
-	if total > ch.limits.Message {
-		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, ch.limits.Message, mpicomm.ErrCount)
+	if total > s.limits.Message {
+		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, s.limits.Message, mpicomm.ErrCount)
 	}
-	s.ticket = ch.enqueue(s.dest, s.key)
 	return nil
 }
 
@@ -126,55 +142,83 @@ func fitsSlot(frames, total int) bool {
 // maxPart is the longest part of a datatype.
 const maxPart = 1<<31 - 1
 
-// run waits for the message's turn, posts it as one set and waits for that.
-func (s *sending) run(ctx context.Context) error {
-	ch := s.ch
-	if err := ch.await(ctx, s.ticket.ready); err != nil {
-		ch.posted(s.dest, s.key, s.ticket, false)
+// await waits for the message's turn.
+func (s *sending) await(ctx context.Context) error {
+	if err := s.ch.await(ctx, s.ticket.ready); err != nil {
+		s.ch.posted(s.ticket, false)
 		return fmt.Errorf("sendmessage: %w", err)
 	}
-	buffer := slotBuffers.Get().(*slotBuffer)
-	err := s.post(ctx, buffer)
+	return s.refused()
+}
+
+// refused ends a message that will have no turn, and returns why.
+func (s *sending) refused() error {
+	err := s.ticket.err
+	if err == nil {
+		return nil
+	}
+	s.ch.posted(s.ticket, false)
+	return fmt.Errorf("sendmessage: %w", err)
+}
+
+// send sends the message, whose turn it is, and waits for that.
+func (s *sending) send(ctx context.Context) error {
+	buffer := headers.Get().(*headerBuffer)
+	err := s.sendWith(ctx, buffer)
 	if inFlight(err) == nil { // otherwise it goes with the request
-		slotBuffers.Put(buffer)
+		buffer.free()
 	}
 	return err
 }
 
-// post sends the message, with a buffer for its header.
-func (s *sending) post(ctx context.Context, buffer *slotBuffer) error {
-	ch := s.ch
-	var owed [wire.MaxAcks]uint16
-	acks := ch.takeAcks(s.dest, owed[:0])
-	header, err := s.header(buffer, acks)
-	if err != nil {
-		ch.notSent(s, acks)
-		return fmt.Errorf("sendmessage: %w", err)
-	}
+func (s *sending) sendWith(ctx context.Context, buffer *headerBuffer) error {
 	var room [4]mpicomm.Op
-	first := min(len(header), slotSize)
-	ops := append(room[:0], ch.comm.SendOp(mem.Of(header[:first]), s.dest, headerTag))
-	if rest := header[first:]; len(rest) > 0 {
-		ops = append(ops, ch.comm.SendOp(mem.Of(rest), s.dest, int(s.ticket.slot)))
+	ops, acks, err := s.operations(room[:0], buffer)
+	if err != nil {
+		return err
 	}
-	ops = s.ch.payload(ops, s.plan, s.frames, func(b mem.Buffer) mpicomm.Op { return ch.comm.SendOp(b, s.dest, int(s.ticket.slot)) },
-		func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, int(s.ticket.slot)) })
-	if len(ops) == 1 { // in the header alone: it does not wait for the receiver
-		_, err := mpicomm.Do(ctx, ops[0])
-		if err != nil && inFlight(err) == nil {
-			ch.notSent(s, acks)
+	if len(ops) > 1 {
+		r, err := s.post(ops, acks)
+		if err != nil {
 			return err
 		}
-		ch.posted(s.dest, s.key, s.ticket, true)
-		return err
+		return settle(ctx, r)
 	}
+	// In the header alone: it does not wait for the receiver.
+	_, err = mpicomm.Do(ctx, ops[0])
+	if err != nil && inFlight(err) == nil {
+		return s.notSent(acks, err)
+	}
+	s.ch.posted(s.ticket, true)
+	return err
+}
+
+// operations appends those of the message, with a buffer for its header, to ops.
+// Acks are the acknowledgements that it carries along.
+func (s *sending) operations(ops []mpicomm.Op, buffer *headerBuffer) (_ []mpicomm.Op, acks []uint16, err error) {
+	ch, slot := s.ch, int(s.ticket.slot)
+	acks = ch.takeAcks(s.dest, s.owed[:0])
+	header, err := s.header(buffer, acks)
+	if err != nil {
+		return nil, nil, s.notSent(acks, err)
+	}
+	first := min(len(header), slotSize)
+	ops = append(ops, ch.comm.SendOp(mem.Of(header[:first]), s.dest, headerTag))
+	if rest := header[first:]; len(rest) > 0 {
+		ops = append(ops, ch.comm.SendOp(mem.Of(rest), s.dest, slot))
+	}
+	return ch.payload(ops, s.plan, s.frames, func(b mem.Buffer) mpicomm.Op { return ch.comm.SendOp(b, s.dest, slot) },
+		func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, slot) }), acks, nil
+}
+
+// post posts the operations as one set.
+func (s *sending) post(ops []mpicomm.Op, acks []uint16) (*mpicomm.Request, error) {
 	r, err := mpicomm.Post(ops...)
 	if err != nil {
-		ch.notSent(s, acks)
-		return err
+		return nil, s.notSent(acks, err)
 	}
-	ch.posted(s.dest, s.key, s.ticket, true)
-	return settle(ctx, r)
+	s.ch.posted(s.ticket, true)
+	return r, nil
 }
 
 // settle waits for what was posted. It cannot be taken back: if the context ends
@@ -191,29 +235,46 @@ func settle(ctx context.Context, r *mpicomm.Request) error {
 }
 
 // notSent ends a message that was not sent, with the acknowledgements in it.
-func (ch *channel) notSent(s *sending, acks []uint16) {
-	ch.owe(s.dest, acks...)
-	ch.posted(s.dest, s.key, s.ticket, false)
+func (s *sending) notSent(acks []uint16, err error) error {
+	s.ch.owe(s.dest, acks...)
+	s.ch.posted(s.ticket, false)
+	return fmt.Errorf("sendmessage: %w", err)
 }
 
-// header encodes the message with its inline frames, in the buffer if it fits.
-func (s *sending) header(buffer *slotBuffer, acks []uint16) ([]byte, error) {
+// header encodes the message with its inline frames, in the buffer.
+func (s *sending) header(buffer *headerBuffer, acks []uint16) ([]byte, error) {
 	h := wire.Header{Comm: s.key.comm, Tag: s.key.tag, Slot: s.ticket.slot, Acks: acks, Frames: s.plan}
-	b, err := h.Append(buffer[:0])
+	b, err := h.Append((*buffer)[:0])
 	if err != nil {
 		return nil, err
 	}
-	if n := len(b) + s.inline; n > s.ch.limits.Header {
-		return nil, fmt.Errorf("a header of %d bytes; Config.MaxHeader is %d: %w", n, s.ch.limits.Header, mpicomm.ErrCount)
-	} else if n > cap(b) {
-		b = append(make([]byte, 0, n), b...)
+	if n := len(b) + s.inline; n > s.limits.Header {
+		return nil, fmt.Errorf("a header of %d bytes; Config.MaxHeader is %d: %w", n, s.limits.Header, mpicomm.ErrCount)
 	}
+	b = slices.Grow(b, s.inline)
 	for i, f := range s.plan {
 		if f.Plan == wire.Inline {
 			b = append(b, s.frames[i].Bytes()...)
 		}
 	}
+	*buffer = b
 	return b, nil
+}
+
+// headerBuffer is memory for a whole header. It keeps what it grows to, within
+// reason.
+type headerBuffer []byte
+
+var headers = sync.Pool{New: func() any {
+	b := make(headerBuffer, 0, slotSize)
+	return &b
+}}
+
+func (b *headerBuffer) free() {
+	const most = 256 << 10
+	if cap(*b) <= most {
+		headers.Put(b)
+	}
 }
 
 // payload appends the operations of the frames that are not in the header, in
@@ -301,34 +362,70 @@ func RecvMessageAlloc(ctx context.Context, c *mpicomm.Comm, source, tag int, all
 // recvMessage receives into the given buffers, or with alloc into what it
 // supplies.
 func recvMessage(ctx context.Context, c *mpicomm.Comm, into []mem.Buffer, source, tag int, alloc func(Incoming) ([]mem.Buffer, error)) (*Message, error) {
-	ch, err := openedChannel()
-	if err != nil {
+	var r receiving
+	if err := r.init(c, source, tag, into, alloc); err != nil {
 		return nil, err
 	}
-	known, err := inner.CommOf(c, "recvmessage", false, source, tag)
-	if err != nil {
+	if err := r.await(ctx); err != nil {
 		return nil, err
 	}
-	if source == mpicomm.ProcNull {
-		return &Message{Source: source, Tag: mpicomm.AnyTag}, nil
-	}
-	r := receivers.Get().(*receiver)
-	r.comm, r.source, r.tag, r.got = known.ID, source, tag, nil
-	if source != mpicomm.AnySource {
-		r.source = known.World(source)
-	}
-	ch.match(r)
-	if err := ch.await(ctx, r.ready); err != nil {
-		ch.giveUp(r)
-		return nil, fmt.Errorf("recvmessage: %w", err)
-	}
-	got := r.got
-	receivers.Put(r)
-	return ch.receive(ctx, known, got, into, alloc)
+	return r.receive(ctx)
 }
 
-// receive receives the rest of a message that has matched.
-func (ch *channel) receive(ctx context.Context, known *inner.Comm, a *arrival, into []mem.Buffer, alloc func(Incoming) ([]mem.Buffer, error)) (*Message, error) {
+// receiving is a message that is waited for.
+type receiving struct {
+	ch     *channel
+	known  *inner.Comm
+	into   []mem.Buffer
+	alloc  func(Incoming) ([]mem.Buffer, error)
+	ticket *receiver // nil for ProcNull
+	got    *arrival
+}
+
+// init checks the arguments and takes a place in the order of receives, but for
+// ProcNull.
+func (r *receiving) init(c *mpicomm.Comm, source, tag int, into []mem.Buffer, alloc func(Incoming) ([]mem.Buffer, error)) (err error) {
+	r.into, r.alloc = into, alloc
+	if r.ch, err = openedChannel(); err != nil {
+		return err
+	}
+	if r.known, err = inner.CommOf(c, "recvmessage", false, source, tag); err != nil || source == mpicomm.ProcNull {
+		return err
+	}
+	t := receivers.Get().(*receiver)
+	t.comm, t.source, t.tag = r.known.ID, source, tag
+	if source != mpicomm.AnySource {
+		t.source = r.known.World(source)
+	}
+	r.ch.match(t)
+	r.ticket = t
+	return nil
+}
+
+// await waits until a message has matched.
+func (r *receiving) await(ctx context.Context) error {
+	if r.ticket == nil {
+		return nil
+	}
+	if err := r.ch.await(ctx, r.ticket.ready); err != nil {
+		r.ch.giveUp(r.ticket)
+		return fmt.Errorf("recvmessage: %w", err)
+	}
+	got, err := r.ticket.got, r.ticket.err
+	r.got, r.ticket.got = got, nil
+	receivers.Put(r.ticket)
+	if err != nil {
+		return fmt.Errorf("recvmessage: %w", err)
+	}
+	return nil
+}
+
+// receive receives the rest of the message that has matched.
+func (r *receiving) receive(ctx context.Context) (*Message, error) {
+	ch, a := r.ch, r.got
+	if a == nil {
+		return &Message{Source: mpicomm.ProcNull, Tag: mpicomm.AnyTag}, nil
+	}
 	if err := ch.readHeader(ctx, a); err != nil {
 		return nil, err
 	}
@@ -337,10 +434,11 @@ func (ch *channel) receive(ctx context.Context, known *inner.Comm, a *arrival, i
 	plan, inline, err := wire.DecodeFrames(a.whole, ch.limits, (*planning)[:0])
 	*planning = plan
 	if err != nil {
+		ch.misunderstood(a.source, err)
 		return nil, fmt.Errorf("recvmessage: from rank %d of the job: %w", a.source, err)
 	}
-	m := &Message{Source: known.Rank(a.source), Tag: int(a.prefix.Tag)}
-	if m.Frames, err = destinations(m, plan, into, alloc); err != nil {
+	m := &Message{Source: r.known.Rank(a.source), Tag: int(a.prefix.Tag)}
+	if m.Frames, err = destinations(m, plan, r.into, r.alloc); err != nil {
 		ch.giveBack(a)
 		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
 	}
@@ -384,7 +482,9 @@ func (ch *channel) readHeader(ctx context.Context, a *arrival) error {
 		a.whole = a.first
 		return nil
 	}
-	whole := make([]byte, a.prefix.Length)
+	a.long = headers.Get().(*headerBuffer)
+	whole := slices.Grow((*a.long)[:0], a.prefix.Length)[:a.prefix.Length]
+	*a.long = whole
 	op := ch.comm.RecvOp(mem.Of(whole[copy(whole, a.first):]), a.source, int(a.prefix.Slot))
 	op.Fits = true
 	// It is on its way: what comes after it would be mistaken for it.

@@ -28,7 +28,7 @@ func TestThreads(t *testing.T) {
 		count = 2000
 	}
 	const ready = 30_000
-	before := threads(t) // what earlier tests had busy at once stays: Go ends no thread
+	before := threads(t)              // what earlier tests had busy at once stays: Go ends no thread
 	for _, n := range []int{1, 300} { // posted to MPI, and served by probes
 		if comm.Rank() == 0 {
 			await(t, comm, 1, ready)
