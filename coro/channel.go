@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mpi4go/mpi4go/internal/device"
 	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/wire"
 	"github.com/mpi4go/mpi4go/mem"
@@ -25,8 +26,10 @@ type channel struct {
 	limits   wire.Limits
 	plans    wire.Plans
 	hosts    []string
-	turn     chan struct{}    // held by the one goroutine that receives headers
-	late     *mpicomm.Request // a receive of a header that outlived its caller; under turn
+	stages   []bool                   // by rank: whether it may have device memory
+	takes    func(device.Memory) bool // whether MPI does
+	turn     chan struct{}            // held by the one goroutine that receives headers
+	late     *mpicomm.Request         // a receive of a header that outlived its caller; under turn
 	lateIn   *slotBuffer
 	received atomic.Uint64 // headers so far
 	keeper   keeper
@@ -95,7 +98,7 @@ func openedChannel() (*channel, error) {
 			return nil, err
 		}
 		ch = &channel{
-			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans, hosts: p.Hosts,
+			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans, hosts: p.Hosts, stages: p.Stages, takes: p.Takes,
 			turn: make(chan struct{}, 1), peers: map[int]*peer{}, ends: map[uint32]*end{},
 			matching: matching{boxes: map[boxKey]*box{}},
 		}

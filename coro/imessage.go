@@ -48,9 +48,17 @@ func IsendMessage(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) (*Message
 		return nil, err
 	}
 	var room [4]mpicomm.Op
-	ops, acks, err := s.operations(room[:0], new(headerBuffer))
+	buffer := new(headerBuffer)
+	ops, acks, err := s.operations(room[:0], buffer)
 	if err != nil {
 		return nil, err
+	}
+	if len(s.late) > 0 {
+		request, err := s.sendLate(ops, acks, buffer)
+		if err != nil {
+			return nil, err
+		}
+		return &MessageRequest{request: request}, nil
 	}
 	request, err := mpicomm.Post(ops...)
 	if err != nil {

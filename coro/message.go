@@ -72,6 +72,7 @@ type sending struct {
 	frames   []mem.Buffer
 	plan     []wire.Frame
 	inline   int // bytes of inline frames
+	late     []chunked
 	ticket   *sender
 	owed     [wire.MaxAcks]uint16 // room for the acknowledgements that it carries along
 	posted   bool                 // its place in MPI's order is fixed
@@ -123,20 +124,31 @@ func (s *sending) describe(frames []mem.Buffer) error {
 	for _, f := range frames {
 		total += f.Len()
 	}
+	stages := ch.stages[s.dest]
 	short := ch.plans[0].Plan == wire.Inline && fitsSlot(len(frames), total)
 	for i, f := range frames {
-		if f.Kind() == mem.Device {
-			return fmt.Errorf("sendmessage: frame %d is device memory: this version passes host memory only; copy it to the host: %w", i, errors.ErrUnsupported)
+		m, err := memoryOf(f)
+		if err != nil {
+			return fmt.Errorf("sendmessage: frame %d: %w", i, err)
 		}
 		p := wire.Frame{Len: f.Len(), Kind: uint8(f.Kind()), Plan: ch.plans.For(f.Len())}
 		switch {
+		case m != nil:
+			p.Plan = wire.Chunks
 		case p.Len == 0 || short:
 			p.Plan = wire.Inline
 		case p.Plan == wire.Datatype && p.Len > maxPart:
 			p.Plan = wire.Request
 		}
-		if p.Plan == wire.Inline {
+		if p.Plan == wire.Request && stages {
+			p.Plan = wire.Chunks
+		}
+		switch p.Plan {
+		case wire.Inline:
 			s.inline += p.Len
+		case wire.Chunks:
+			p.Chunk = wire.ChunkFor(p.Len)
+			s.late = append(s.late, chunked{buf: f, mem: m, direct: m == nil || ch.takes(m), chunk: p.Chunk})
 		}
 		s.plan = append(s.plan, p)
 	}
@@ -179,7 +191,7 @@ func (s *sending) refused() error {
 func (s *sending) send(ctx context.Context) error {
 	buffer := headers.Get().(*headerBuffer)
 	err := s.sendWith(ctx, buffer)
-	if inFlight(err) == nil { // otherwise it goes with the request
+	if inFlight(err) == nil && len(s.late) == 0 { // otherwise it goes with the request
 		buffer.free()
 	}
 	return err
@@ -190,6 +202,13 @@ func (s *sending) sendWith(ctx context.Context, buffer *headerBuffer) error {
 	ops, acks, err := s.operations(room[:0], buffer)
 	if err != nil {
 		return err
+	}
+	if len(s.late) > 0 {
+		r, err := s.sendLate(ops, acks, buffer)
+		if err != nil {
+			return err
+		}
+		return settle(ctx, r)
 	}
 	if len(ops) > 1 {
 		var statuses [4]mpicomm.Status
@@ -248,7 +267,7 @@ func (s *sending) header(buffer *headerBuffer, acks []uint16) ([]byte, error) {
 	}
 	b = slices.Grow(b, s.inline)
 	for i, f := range s.plan {
-		if f.Plan == wire.Inline {
+		if f.Plan == wire.Inline && f.Len > 0 {
 			b = append(b, s.frames[i].Bytes()...)
 		}
 	}
@@ -437,21 +456,33 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 		ch.giveBack(a)
 		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
 	}
+	late, err := ch.land(ctx, plan, m.Frames)
+	if err != nil {
+		ch.giveBack(a)
+		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
+	}
+	frames := m.Frames
+	if late != nil {
+		frames = late.frames
+	}
 	for i, f := range plan {
-		if f.Plan == wire.Inline {
-			copy(m.Frames[i].Bytes(), inline[:f.Len])
+		if f.Plan == wire.Inline && f.Len > 0 {
+			copy(frames[i].Bytes(), inline[:f.Len])
 			inline = inline[f.Len:]
 		}
 	}
 	var room [4]mpicomm.Op
 	slot := int(a.prefix.Slot)
-	ops := ch.payload(room[:0], plan, m.Frames, func(b mem.Buffer) mpicomm.Op {
+	ops := ch.payload(room[:0], plan, frames, func(b mem.Buffer) mpicomm.Op {
 		op := ch.comm.RecvOp(b, a.source, slot)
 		op.Fits = true
 		return op
 	}, func(parts []mem.Buffer) mpicomm.Op { return ch.comm.RecvPartsOp(parts, a.source, slot) })
 	for i := range ops {
 		ops[i].Bound = true // they are on their way
+	}
+	if late != nil {
+		return r.receiveLate(ctx, m, late, ops)
 	}
 	switch len(ops) {
 	case 0:
@@ -514,9 +545,6 @@ func destinations(m *Message, frames []wire.Frame, buffers []mem.Buffer, alloc f
 	for i, b := range buffers {
 		if b.Len() != frames[i].Len {
 			return nil, fmt.Errorf("%w: frame %d of %d bytes into a buffer of %d", ErrFrames, i, frames[i].Len, b.Len())
-		}
-		if b.Kind() == mem.Device {
-			return nil, fmt.Errorf("the buffer for frame %d is device memory: this version passes host memory only: %w", i, errors.ErrUnsupported)
 		}
 	}
 	return buffers, nil
