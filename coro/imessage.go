@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/mpi4go/mpi4go/internal/wire"
 	"github.com/mpi4go/mpi4go/mem"
 	"github.com/mpi4go/mpi4go/mpicomm"
 )
@@ -29,27 +28,44 @@ type MessageRequest struct {
 //
 // Errors: those of [SendMessage] that can be seen before it is sent.
 func IsendMessage(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) (*MessageRequest, error) {
-	s := &sending{planning: new([]wire.Frame)}
+	s := sendings.Get().(*sending)
 	if err := s.init(c, frames, dest, tag); err != nil {
+		s.free()
 		return nil, err
 	}
 	if s.ticket == nil {
+		s.free()
 		r := &MessageRequest{done: make(chan struct{}), cancel: func() {}}
 		close(r.done)
 		return r, nil
 	}
-	select {
-	case <-s.ticket.ready:
-	default:
+	if len(s.ticket.ready) == 0 {
 		return inBackground(s.await, func(ctx context.Context) (*Message, error) { return nil, s.send(ctx) }), nil
 	}
+	defer s.free()
+	<-s.ticket.ready
+	if err := s.refused(); err != nil {
+		return nil, err
+	}
 	var room [4]mpicomm.Op
-	ops, acks, err := s.operations(room[:0], new(headerBuffer))
+	buffer := new(headerBuffer)
+	ops, acks, err := s.operations(room[:0], buffer)
 	if err != nil {
 		return nil, err
 	}
-	request, err := s.post(ops, acks)
-	return &MessageRequest{request: request}, err
+	if len(s.late) > 0 {
+		request, err := s.sendLate(ops, acks, buffer)
+		if err != nil {
+			return nil, err
+		}
+		return &MessageRequest{request: request}, nil
+	}
+	request, err := mpicomm.Post(ops...)
+	if err != nil {
+		return nil, s.notSent(acks, err)
+	}
+	s.onPosted()
+	return &MessageRequest{request: request}, nil
 }
 
 // IrecvMessage starts a [RecvMessage]. Messages are received in the order of these

@@ -52,8 +52,8 @@ var ErrFrames = errors.New("the destinations do not fit the message")
 // ends, its error if nothing was sent yet, else an [*mpicomm.InFlightError]; those
 // of MPI.
 func SendMessage(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) error {
-	s := sending{planning: plannings.Get().(*[]wire.Frame)}
-	defer plannings.Put(s.planning)
+	s := sendings.Get().(*sending)
+	defer s.free()
 	if err := s.init(c, frames, dest, tag); err != nil || s.ticket == nil {
 		return err
 	}
@@ -68,12 +68,29 @@ type sending struct {
 	ch       *channel
 	key      streamKey
 	dest     int // of the job
+	limits   wire.Limits
 	frames   []mem.Buffer
 	plan     []wire.Frame
-	planning *[]wire.Frame // its memory
-	inline   int           // bytes of inline frames
+	inline   int // bytes of inline frames
+	late     []chunked
 	ticket   *sender
 	owed     [wire.MaxAcks]uint16 // room for the acknowledgements that it carries along
+	posted   bool                 // its place in MPI's order is fixed
+	onPosted func()
+}
+
+var sendings = sync.Pool{New: func() any {
+	s := new(sending)
+	s.onPosted = func() {
+		s.posted = true
+		s.ch.posted(s.ticket, true)
+	}
+	return s
+}}
+
+func (s *sending) free() {
+	*s = sending{plan: s.plan[:0], onPosted: s.onPosted}
+	sendings.Put(s)
 }
 
 // init checks the arguments and takes a place in the order of messages, but for
@@ -87,37 +104,57 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 	if err != nil || dest == mpicomm.ProcNull {
 		return err
 	}
-	s.ch, s.key, s.dest, s.frames = ch, streamKey{known.ID, uint32(tag)}, known.World(dest), frames
-	if len(frames) > ch.limits.Frames {
-		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), ch.limits.Frames, mpicomm.ErrCount)
+	s.ch, s.key, s.dest, s.limits = ch, streamKey{known.ID, uint32(tag)}, known.World(dest), ch.limits
+	if err := s.describe(frames); err != nil {
+		return err
 	}
-	s.plan = slices.Grow((*s.planning)[:0], len(frames))
+	s.ticket = ch.enqueue(s.dest, s.key)
+	return nil
+}
+
+// describe chooses the plans of the frames.
+func (s *sending) describe(frames []mem.Buffer) error {
+	ch := s.ch
+	s.frames = frames
+	if len(frames) > s.limits.Frames {
+		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), s.limits.Frames, mpicomm.ErrCount)
+	}
+	s.plan = slices.Grow(s.plan[:0], len(frames))
 	total := 0
 	for _, f := range frames {
 		total += f.Len()
 	}
+	stages := ch.stages[s.dest]
 	short := ch.plans[0].Plan == wire.Inline && fitsSlot(len(frames), total)
 	for i, f := range frames {
-		if f.Kind() == mem.Device {
-			return fmt.Errorf("sendmessage: frame %d is device memory: this version passes host memory only; copy it to the host: %w", i, errors.ErrUnsupported)
+		m, err := memoryOf(f)
+		if err != nil {
+			return fmt.Errorf("sendmessage: frame %d: %w", i, err)
 		}
 		p := wire.Frame{Len: f.Len(), Kind: uint8(f.Kind()), Plan: ch.plans.For(f.Len())}
 		switch {
+		case m != nil:
+			p.Plan = wire.Chunks
 		case p.Len == 0 || short:
 			p.Plan = wire.Inline
 		case p.Plan == wire.Datatype && p.Len > maxPart:
 			p.Plan = wire.Request
 		}
-		if p.Plan == wire.Inline {
+		if p.Plan == wire.Request && stages {
+			p.Plan = wire.Chunks
+		}
+		switch p.Plan {
+		case wire.Inline:
 			s.inline += p.Len
+		case wire.Chunks:
+			p.Chunk = wire.ChunkFor(p.Len)
+			s.late = append(s.late, chunked{buf: f, mem: m, direct: m == nil || ch.takes(m), chunk: p.Chunk})
 		}
 		s.plan = append(s.plan, p)
 	}
-	*s.planning = s.plan
-	if total > ch.limits.Message {
-		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, ch.limits.Message, mpicomm.ErrCount)
+	if total > s.limits.Message {
+		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, s.limits.Message, mpicomm.ErrCount)
 	}
-	s.ticket = ch.enqueue(s.dest, s.key)
 	return nil
 }
 
@@ -134,17 +171,27 @@ const maxPart = 1<<31 - 1
 // await waits for the message's turn.
 func (s *sending) await(ctx context.Context) error {
 	if err := s.ch.await(ctx, s.ticket.ready); err != nil {
-		s.ch.posted(s.dest, s.key, s.ticket, false)
+		s.ch.posted(s.ticket, false)
 		return fmt.Errorf("sendmessage: %w", err)
 	}
-	return nil
+	return s.refused()
+}
+
+// refused ends a message that will have no turn, and returns why.
+func (s *sending) refused() error {
+	err := s.ticket.err
+	if err == nil {
+		return nil
+	}
+	s.ch.posted(s.ticket, false)
+	return fmt.Errorf("sendmessage: %w", err)
 }
 
 // send sends the message, whose turn it is, and waits for that.
 func (s *sending) send(ctx context.Context) error {
 	buffer := headers.Get().(*headerBuffer)
 	err := s.sendWith(ctx, buffer)
-	if inFlight(err) == nil { // otherwise it goes with the request
+	if inFlight(err) == nil && len(s.late) == 0 { // otherwise it goes with the request
 		buffer.free()
 	}
 	return err
@@ -156,19 +203,26 @@ func (s *sending) sendWith(ctx context.Context, buffer *headerBuffer) error {
 	if err != nil {
 		return err
 	}
-	if len(ops) > 1 {
-		r, err := s.post(ops, acks)
+	if len(s.late) > 0 {
+		r, err := s.sendLate(ops, acks, buffer)
 		if err != nil {
 			return err
 		}
 		return settle(ctx, r)
 	}
-	// In the header alone: it does not wait for the receiver.
-	_, err = mpicomm.Do(ctx, ops[0])
-	if err != nil && inFlight(err) == nil {
+	if len(ops) > 1 {
+		var statuses [4]mpicomm.Status
+		ops[0].Posted = s.onPosted
+		_, err = mpicomm.DoAll(ctx, statuses[:0], ops...)
+	} else { // in the header alone: it does not wait for the receiver
+		_, err = mpicomm.Do(ctx, ops[0])
+		if err == nil || inFlight(err) != nil {
+			s.onPosted()
+		}
+	}
+	if !s.posted {
 		return s.notSent(acks, err)
 	}
-	s.ch.posted(s.dest, s.key, s.ticket, true)
 	return err
 }
 
@@ -186,37 +240,18 @@ func (s *sending) operations(ops []mpicomm.Op, buffer *headerBuffer) (_ []mpicom
 	if rest := header[first:]; len(rest) > 0 {
 		ops = append(ops, ch.comm.SendOp(mem.Of(rest), s.dest, slot))
 	}
-	return ch.payload(ops, s.plan, s.frames, func(b mem.Buffer) mpicomm.Op { return ch.comm.SendOp(b, s.dest, slot) },
-		func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, slot) }), acks, nil
-}
-
-// post posts the operations as one set.
-func (s *sending) post(ops []mpicomm.Op, acks []uint16) (*mpicomm.Request, error) {
-	r, err := mpicomm.Post(ops...)
-	if err != nil {
-		return nil, s.notSent(acks, err)
+	ops = ch.payload(ops, s.plan, s.frames, func(b mem.Buffer) mpicomm.Op { return ch.comm.SendOp(b, s.dest, slot) },
+		func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, slot) })
+	for i := range ops {
+		ops[i].Bound = true
 	}
-	s.ch.posted(s.dest, s.key, s.ticket, true)
-	return r, nil
-}
-
-// settle waits for what was posted. It cannot be taken back: if the context ends
-// before it is done, it goes on.
-func settle(ctx context.Context, r *mpicomm.Request) error {
-	_, err := r.Wait(ctx)
-	if err == nil || ctx.Err() == nil {
-		return err
-	}
-	if _, done, failed := r.Test(); done {
-		return failed
-	}
-	return &mpicomm.InFlightError{Request: r, Err: ctx.Err()}
+	return ops, acks, nil
 }
 
 // notSent ends a message that was not sent, with the acknowledgements in it.
 func (s *sending) notSent(acks []uint16, err error) error {
 	s.ch.owe(s.dest, acks...)
-	s.ch.posted(s.dest, s.key, s.ticket, false)
+	s.ch.posted(s.ticket, false)
 	return fmt.Errorf("sendmessage: %w", err)
 }
 
@@ -227,12 +262,12 @@ func (s *sending) header(buffer *headerBuffer, acks []uint16) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := len(b) + s.inline; n > s.ch.limits.Header {
-		return nil, fmt.Errorf("a header of %d bytes; Config.MaxHeader is %d: %w", n, s.ch.limits.Header, mpicomm.ErrCount)
+	if n := len(b) + s.inline; n > s.limits.Header {
+		return nil, fmt.Errorf("a header of %d bytes; Config.MaxHeader is %d: %w", n, s.limits.Header, mpicomm.ErrCount)
 	}
 	b = slices.Grow(b, s.inline)
 	for i, f := range s.plan {
-		if f.Plan == wire.Inline {
+		if f.Plan == wire.Inline && f.Len > 0 {
 			b = append(b, s.frames[i].Bytes()...)
 		}
 	}
@@ -287,9 +322,9 @@ func (ch *channel) payload(ops []mpicomm.Op, plan []wire.Frame, frames []mem.Buf
 // mpicomm.AnySource, with a tag, or mpicomm.AnyTag, into memory made for it, and
 // suspends the goroutine until it is there.
 //
-// When the context ends before a message has matched, the error is the
-// context's; after that it is an [*mpicomm.InFlightError] unless the message is
-// complete.
+// When the context ends before the frames of a message are under way, the error is
+// the context's, and the message is left to the next receive that matches it; after
+// that it is an [*mpicomm.InFlightError], unless the message is complete.
 //
 // Other errors: mpicomm.ErrRank, mpicomm.ErrTag; wire errors of a peer that runs
 // another version; those of MPI.
@@ -372,7 +407,7 @@ func (r *receiving) init(c *mpicomm.Comm, source, tag int, into []mem.Buffer, al
 		return err
 	}
 	t := receivers.Get().(*receiver)
-	t.comm, t.source, t.tag, t.got = r.known.ID, source, tag, nil
+	t.comm, t.source, t.tag = r.known.ID, source, tag
 	if source != mpicomm.AnySource {
 		t.source = r.known.World(source)
 	}
@@ -390,8 +425,12 @@ func (r *receiving) await(ctx context.Context) error {
 		r.ch.giveUp(r.ticket)
 		return fmt.Errorf("recvmessage: %w", err)
 	}
-	r.got = r.ticket.got
+	got, err := r.ticket.got, r.ticket.err
+	r.got, r.ticket.got = got, nil
 	receivers.Put(r.ticket)
+	if err != nil {
+		return fmt.Errorf("recvmessage: %w", err)
+	}
 	return nil
 }
 
@@ -409,6 +448,7 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 	plan, inline, err := wire.DecodeFrames(a.whole, ch.limits, (*planning)[:0])
 	*planning = plan
 	if err != nil {
+		ch.misunderstood(a.source, err)
 		return nil, fmt.Errorf("recvmessage: from rank %d of the job: %w", a.source, err)
 	}
 	m := &Message{Source: r.known.Rank(a.source), Tag: int(a.prefix.Tag)}
@@ -416,32 +456,51 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 		ch.giveBack(a)
 		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
 	}
+	late, err := ch.land(ctx, plan, m.Frames)
+	if err != nil {
+		ch.giveBack(a)
+		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
+	}
+	frames := m.Frames
+	if late != nil {
+		frames = late.frames
+	}
 	for i, f := range plan {
-		if f.Plan == wire.Inline {
-			copy(m.Frames[i].Bytes(), inline[:f.Len])
+		if f.Plan == wire.Inline && f.Len > 0 {
+			copy(frames[i].Bytes(), inline[:f.Len])
 			inline = inline[f.Len:]
 		}
 	}
 	var room [4]mpicomm.Op
 	slot := int(a.prefix.Slot)
-	ops := ch.payload(room[:0], plan, m.Frames, func(b mem.Buffer) mpicomm.Op {
+	ops := ch.payload(room[:0], plan, frames, func(b mem.Buffer) mpicomm.Op {
 		op := ch.comm.RecvOp(b, a.source, slot)
 		op.Fits = true
 		return op
 	}, func(parts []mem.Buffer) mpicomm.Op { return ch.comm.RecvPartsOp(parts, a.source, slot) })
-	if len(ops) == 0 {
-		return m, ch.acknowledge(a)
+	for i := range ops {
+		ops[i].Bound = true // they are on their way
 	}
-	request, err := mpicomm.Post(ops...)
-	if err != nil {
+	if late != nil {
+		return r.receiveLate(ctx, m, late, ops)
+	}
+	switch len(ops) {
+	case 0:
+	case 1:
+		_, err = mpicomm.Do(ctx, ops[0])
+	default:
+		var statuses [4]mpicomm.Status
+		_, err = mpicomm.DoAll(ctx, statuses[:0], ops...)
+	}
+	flying := inFlight(err) != nil
+	if err != nil && !flying && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was not started
 		ch.giveBack(a)
-		return nil, err
+		return nil, fmt.Errorf("recvmessage: %w", ctx.Err())
 	}
-	if err := ch.acknowledge(a); err != nil {
-		return nil, err
+	if failed := ch.acknowledge(a); err == nil && failed != nil {
+		return nil, failed
 	}
-	err = settle(ctx, request)
-	if err != nil && inFlight(err) == nil {
+	if err != nil && !flying {
 		return nil, err
 	}
 	return m, err
@@ -486,9 +545,6 @@ func destinations(m *Message, frames []wire.Frame, buffers []mem.Buffer, alloc f
 	for i, b := range buffers {
 		if b.Len() != frames[i].Len {
 			return nil, fmt.Errorf("%w: frame %d of %d bytes into a buffer of %d", ErrFrames, i, frames[i].Len, b.Len())
-		}
-		if b.Kind() == mem.Device {
-			return nil, fmt.Errorf("the buffer for frame %d is device memory: this version passes host memory only: %w", i, errors.ErrUnsupported)
 		}
 	}
 	return buffers, nil

@@ -140,7 +140,7 @@ func (r *Request) settle() bool {
 	p := r.comm.p
 	for i := range r.op.N() {
 		// A transfer cannot be cancelled, but as a rule it is not long.
-		if spec, _ := r.op.At(i); !cancels(spec.Kind) && spec.Kind != cmpi.Imrecv && r.op.N() == 1 {
+		if spec, _ := r.op.At(i); spec.Bound || !cancels(spec.Kind) && spec.Kind != cmpi.Imrecv && r.op.N() == 1 {
 			return false
 		}
 	}

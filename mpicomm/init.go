@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
 	"github.com/mpi4go/mpi4go/internal/device"
+	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/progress"
 	"github.com/mpi4go/mpi4go/mem"
 )
@@ -26,7 +27,8 @@ type process struct {
 	config  Config
 	info    Environment
 	world   *Comm
-	private *Comm // the library's own duplicate of the world
+	private *Comm    // the library's own duplicate of the world
+	hosts   []string // of each rank
 
 	device *device.Attached // for MPI; nil if none was open
 	able   DeviceMemory     // what MPI is given its memory for
@@ -206,7 +208,10 @@ func (p *process) setUp() (err error) {
 	case provided < ThreadSerialized:
 		p.funnel = true
 	}
-	return p.agreeOnVersion()
+	if err := p.agreeOnVersion(); err != nil {
+		return err
+	}
+	return p.gatherHosts()
 }
 
 // agreeOnVersion compares the versions of all ranks, since the wire protocols
@@ -236,6 +241,31 @@ func (p *process) agreeOnVersion() error {
 			return fmt.Errorf("rank %d runs mpi4go %s and rank %d runs mpi4go %s: build all ranks from the same version",
 				p.start.Rank, Version, rank, text(theirs))
 		}
+	}
+	return nil
+}
+
+// gatherHosts tells all ranks the name of each rank's host.
+func (p *process) gatherHosts() error {
+	const width = 64 // HOST_NAME_MAX of Linux
+	mine := make([]byte, width)
+	name, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("the name of this host: %w", err)
+	}
+	copy(mine, name)
+	all, err := p.lib.Agree(p.start.Private, p.start.Size, mine)
+	if err != nil {
+		return fromCall("init", err)
+	}
+	names := map[string]string{} // each is kept once
+	p.hosts = make([]string, p.start.Size)
+	for rank := range p.hosts {
+		name := text(all[rank*width : (rank+1)*width])
+		if _, known := names[name]; !known {
+			names[name] = name
+		}
+		p.hosts[rank] = names[name]
 	}
 	return nil
 }
@@ -340,6 +370,9 @@ func Initialized() bool { return state.Load() == initialized }
 //
 // Source: MPI_Finalize, MPI-4.1 11.2.2.
 func Finalize() error {
+	if Initialized() {
+		inner.CallBeforeFinalize()
+	}
 	if !state.CompareAndSwap(initialized, finalizing) {
 		if _, err := current(); err != nil {
 			return err

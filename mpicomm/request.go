@@ -103,7 +103,11 @@ func (r *Request) Cancel() error {
 		return err
 	}
 	for i := range r.op.N() {
-		if spec, _ := r.op.At(i); spec.Kind != cmpi.Recv {
+		spec, _ := r.op.At(i)
+		if spec.Bound {
+			return fmt.Errorf("cancel: what belongs to a message of many buffers cannot be cancelled: %w", errUnsupported)
+		}
+		if spec.Kind != cmpi.Recv {
 			return fmt.Errorf("cancel: %s: MPI cancels receives only: %w", kindNames[spec.Kind], errUnsupported)
 		}
 	}
