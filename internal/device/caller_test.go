@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhoCopies shows who copies device memory: where it goes to MPI directly, MPI and
+// TestCallers shows by the libraries that call the driver who copies device memory: where it goes to MPI directly, MPI and
 // nobody else; where it is staged, package gpu and not MPI.
-func TestWhoCopies(t *testing.T) {
+func TestCallers(t *testing.T) {
 	cudasim.Needed(t)
 	const n = 1<<20 + 1
 	c, ctx := mpitest.Pair(t), mpitest.Context(t)
