@@ -230,8 +230,8 @@ func TestManyMessages(t *testing.T) {
 	c := mpitest.Pair(t)
 	peer := 1 - c.Rank()
 	require.NoError(t, coro.Run(mpitest.Context(t), func(g *coro.Group) error {
-		for i := range 24 {
-			out, in := newGroup(t, []int{5000, 24 << 20, 100}, mixedFrom(i)), newGroup(t, []int{5000, 24 << 20, 100}, mixedFrom(i+1))
+		for i := range 20 {
+			out, in := newGroup(t, []int{5000, 16 << 20, 100}, mixedFrom(i)), newGroup(t, []int{5000, 16 << 20, 100}, mixedFrom(i+1))
 			out.fill(t, stream, i)
 			g.Go(func(ctx context.Context) error {
 				send, err := coro.IsendMessage(c, out.frames(), peer, i)
