@@ -18,7 +18,9 @@ cd "$tmp/empty"
 code=0
 env -i HOME="$tmp/home" PATH="$tmp/bin" TMPDIR="$tmp" \
 	./mpi4go-gpu-check/run --quick --driver "$tmp/driver/libcuda.so.1" "$tmp/results" || code=$?
-if command -v python3 >/dev/null; then
+if ((code)); then
+	tail -n 30 "$tmp"/results/logs/*.log
+elif command -v python3 >/dev/null; then
 	python3 - "$tmp/results/results.json" <<-'EOT'
 		import json, sys
 		results = json.load(open(sys.argv[1]))
@@ -31,8 +33,5 @@ if command -v python3 >/dev/null; then
 		assert paths == {"direct": {"direct"}, "staged": {"staged"}}, paths
 		print("results.json:", len(results["suites"]), "suites,", len(results["measurements"]), "measurements")
 	EOT
-fi
-if ((code)); then
-	tail -n 30 "$tmp"/results/logs/*.log
 fi
 exit "$code"
