@@ -57,7 +57,7 @@ test-cuda: ## build a CUDA-enabled Open MPI if need be, and test device memory o
 	@scripts/setup test
 	@scripts/cuda-openmpi
 	MPI4GO_TEST_MPIS=$(CUDA_MPIS) MPI4GO_TEST_REQUIRE=$(CUDA_MPIS) MPI4GO_TEST_RANKS=2 \
-		$(GO) test -count=1 -timeout 20m $(ARGS) ./cmd/pingpong ./gpu ./internal/device ./internal/mpitest ./mpicomm ./coro
+		$(GO) test -count=1 -timeout 20m $(ARGS) ./cmd/pingpong ./examples/columns ./examples/csr ./gpu ./internal/device ./internal/mpitest ./mpicomm ./coro
 	MPI4GO_TEST_MPIS=openmpi,mpich MPI4GO_TEST_RANKS=2 $(GO) test -count=1 -timeout 20m $(ARGS) ./cmd/pingpong ./internal/device
 
 .PHONY: gpu-check

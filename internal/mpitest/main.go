@@ -23,8 +23,9 @@ import (
 // Option changes what [Main] does.
 type Option func(*plan)
 
-// Ranks replaces the numbers of ranks to launch, which are 1 to 4 by default.
-func Ranks(n ...int) Option { return func(p *plan) { p.ranks = n } }
+// Ranks replaces the numbers of ranks to launch, which are 1 to 4 by default. None are
+// launched for a package all of whose tests start jobs of their own.
+func Ranks(n ...int) Option { return func(p *plan) { p.ranks = append([]int{}, n...) } }
 
 // Program names a function that a [Job] of a test can run in the place of the
 // tests. An error is printed and makes the exit code 1.
@@ -171,7 +172,7 @@ func (p *plan) parent(m *testing.M) int {
 	code := 0
 	for _, c := range chosen {
 		ranks := c.ranks
-		if len(ranks) > 1 && p.ranks != nil {
+		if p.ranks != nil && (len(ranks) > 1 || len(p.ranks) == 0) {
 			ranks = p.ranks
 		}
 		for _, n := range ranks {
