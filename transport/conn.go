@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -151,6 +152,9 @@ func (c *Conn) failure(op string, side *sideContext, err error) error {
 		} else {
 			err = cause
 		}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		err = timeoutError{err}
 	}
 	return opError(op, &c.local, &c.peer, err)
 }

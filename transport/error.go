@@ -74,6 +74,7 @@ func (e *VersionError) Error() string {
 type timeoutError struct{ error }
 
 func (timeoutError) Timeout() bool   { return true }
+func (timeoutError) Temporary() bool { return true }
 func (e timeoutError) Unwrap() error { return e.error }
 
 // opError is the error of a call.

@@ -68,9 +68,10 @@ func (c *netConn) writePiece(p []byte) error {
 	b := pieces.Get().(*[]byte)
 	err := c.SendMessage(context.Background(), []mem.Buffer{mem.Of((*b)[:copy(*b, p)])})
 	var flight *mpicomm.InFlightError
-	if err == nil || !errors.As(err, &flight) {
-		pieces.Put(b)
+	if errors.As(err, &flight) {
+		return nil // the next piece will find what has ended
 	}
+	pieces.Put(b)
 	return err
 }
 
