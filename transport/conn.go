@@ -343,8 +343,8 @@ func (c *Conn) hungUp(kind uint32) {
 	case here: // Close is flushing: nobody receives that any more
 		c.end.EndSend(why, false, nil)
 	case kind == msgClose:
+		c.end.EndSend(why, false, func() { c.tell(msgClose) }) // before a receiver can learn of it
 		c.end.EndRecv(why, false)
-		c.end.EndSend(why, false, func() { c.tell(msgClose) })
 	default:
 		c.drop(why, func() { c.tell(msgClose) })
 	}
