@@ -193,21 +193,13 @@ func (e *end) EndSend(err error, flush bool, quiet func()) {
 	if !flush {
 		ch.failSenders(s, err)
 	}
-	if s.posting || s.queue.len() > 0 {
-		if quiet != nil {
-			s.quiet = quiet
-		}
-		ch.unlock()
-		return
+	if quiet != nil {
+		s.quiet = append(s.quiet, quiet)
 	}
-	earlier := s.quiet
-	s.quiet = nil
+	calls := s.isQuiet()
 	ch.unlock()
-	switch {
-	case quiet != nil:
-		quiet()
-	case earlier != nil:
-		earlier()
+	for _, f := range calls {
+		f()
 	}
 }
 

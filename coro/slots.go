@@ -86,7 +86,7 @@ type stream struct {
 	posting bool          // somebody has a slot and is about to send: the next waits
 	queue   fifo[*sender] // that wait for a slot, in call order
 	failed  error         // of senders from now on
-	quiet   func()        // to be called once nobody is about to send
+	quiet   []func()      // to be called once nobody is about to send
 	stalls  uint64        // senders that had to wait
 }
 
@@ -176,14 +176,19 @@ func (ch *channel) posted(w *sender, sent bool) {
 	}
 	w.stream, w.err = nil, nil
 	senders.Put(w)
-	var quiet func()
-	if !s.posting && s.queue.len() == 0 {
-		quiet, s.quiet = s.quiet, nil
-	}
+	calls := s.isQuiet()
 	ch.unlock()
-	if quiet != nil {
-		quiet()
+	for _, f := range calls {
+		f()
 	}
+}
+
+// isQuiet takes the functions that are to be called if nobody is about to send.
+func (s *stream) isQuiet() (calls []func()) {
+	if !s.posting && s.queue.len() == 0 {
+		calls, s.quiet = s.quiet, nil
+	}
+	return calls
 }
 
 // acknowledged frees a slot, and returns whether it was in use. The caller holds
