@@ -353,20 +353,20 @@ func (s *stages) drain() error {
 // ---- a message with such frames ----
 
 // sendLate posts what is in host memory, and lets a goroutine send the rest. The
-// request is for all of it, and has the buffer of the header.
-func (s *sending) sendLate(ops []mpicomm.Op, acks []uint16, buffer *headerBuffer) (*mpicomm.Request, error) {
-	ch, dest, slot, frames := s.ch, s.dest, s.ticket.slot, s.late
+// request is for all of it.
+func (s *sending) sendLate(ops []mpicomm.Op) (*mpicomm.Request, error) {
+	ch, dest, slot, frames := s.ch, s.dest, s.slot, s.late
 	ready, err := mpicomm.Post(ops...)
 	if err != nil {
-		return nil, s.notSent(acks, err)
+		return nil, s.notSent(err)
 	}
 	s.onPosted()
+	s.buffer = nil // it goes with what was posted
 	return ch.later(true, dest, slot, func() error {
 		err := ch.send(frames, dest, slot)
 		if _, e := ready.Wait(forever); err == nil {
 			err = e
 		}
-		buffer.free()
 		return err
 	}), nil
 }
@@ -448,14 +448,14 @@ func (l *landing) receive(ch *channel, a *arrival, ops []mpicomm.Op) (*mpicomm.R
 }
 
 // receiveLate is what receive does with a message that has a landing.
-func (r *receiving) receiveLate(ctx context.Context, m *Message, l *landing, ops []mpicomm.Op) (*Message, error) {
+func (r *receiving) receiveLate(ctx context.Context, m *Message, l *landing, plan []wire.Frame) (*Message, error) {
 	err := ctx.Err()
 	if err != nil {
 		err = fmt.Errorf("recvmessage: %w", err)
 	}
 	var request *mpicomm.Request
 	if err == nil {
-		request, err = l.receive(r.ch, r.got, ops)
+		request, err = l.receive(r.ch, r.got, r.ch.receives(nil, r.got, plan, l.frames))
 	}
 	if err != nil { // it was not started
 		r.ch.giveBack(r.got)

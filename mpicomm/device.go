@@ -359,7 +359,8 @@ func (p *process) doSpecial(ctx context.Context, op *Op) (status Status, handled
 // begin starts the operation. A short send of host memory is copied, and queued is true:
 // it is done for its caller.
 func (c *carrier) begin() (r *Request, queued bool) {
-	if c.op.Kind != cmpi.Send || c.mem != nil || c.op.Buf.Len() > cmpi.ScratchSize {
+	const most = 4096 // of them
+	if c.op.Kind != cmpi.Send || c.mem != nil || c.op.Buf.Len() > cmpi.ScratchSize || c.op.comm.late.busy.Load() > most {
 		return c.start(), false
 	}
 	c.op.Buf = mem.Of(bytes.Clone(c.op.Buf.Bytes()))
