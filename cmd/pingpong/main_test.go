@@ -77,12 +77,23 @@ func TestDeviceMemory(t *testing.T) {
 		} {
 			o := ran(t, mpi, strings.Fields(args+" --validate --rounds 2 --iters 4")...)
 			for _, row := range o.Rows {
-				require.Equal(t, path, row["path"], "%s: %v", args, row)
+				requirePath(t, path, row, args)
 			}
 		}
 		o := ran(t, mpi, strings.Fields("busy -d D --rounds 1 --iters 4 --validate")...)
 		require.Equal(t, path, o.Rows[0]["path"])
 	})
+}
+
+// requirePath checks how the messages of a row have travelled. In messages of many frames
+// short ones from host memory come in the header, or together, and are then staged into
+// device memory.
+func requirePath(t *testing.T, path string, row map[string]any, args string) {
+	t.Helper()
+	if row["path"] == "direct+staged" && path == "direct" && strings.HasPrefix(args, "multi") {
+		return
+	}
+	require.Equal(t, path, row["path"], "%s: %v", args, row)
 }
 
 // TestDeviceMemoryBesideC shows that there is a C column where MPI takes the memory,
@@ -93,7 +104,7 @@ func TestDeviceMemoryBesideC(t *testing.T) {
 		for _, mode := range []string{"latency", "bandwidth", "multi"} {
 			o := ran(t, mpi, mode, "-d", "D,H", "--sizes=64", "--rounds=1", "--iters=4")
 			notes := strings.Join(o.Notes, "\n")
-			require.Equal(t, path, o.Rows[0]["path"])
+			requirePath(t, path, o.Rows[0], mode)
 			if path == "direct" {
 				require.Contains(t, o.Rows[0], "c_us")
 				require.NotContains(t, notes, "no C")
