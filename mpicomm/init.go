@@ -24,6 +24,8 @@ type process struct {
 	start   cmpi.Start
 	config  Config
 	info    Environment
+	bells   *cmpi.Bells // nil without
+	noBells error       // the reason
 	world   *Comm
 	private *Comm // the library's own duplicate of the world
 
@@ -132,6 +134,7 @@ func (p *process) init() error {
 	}
 	all.Handle = p.start.Private
 	p.private = p.wrapComm(all, "private")
+	p.private.peers = p.world.peers
 	p.info = p.newInfo(settings, procs, launcher)
 	return nil
 }
@@ -197,17 +200,26 @@ func (p *process) setUp() (err error) {
 	case provided < ThreadSerialized:
 		p.funnel = true
 	}
-	return p.agreeOnVersion()
+	return p.meet()
 }
 
-// agreeOnVersion compares the versions of all ranks, since the wire protocols
-// between them have to match, and whether they check the order of collectives.
-func (p *process) agreeOnVersion() error {
-	const width = 32
+// What the ranks tell each other: the version, how to find the doorbells, and
+// whether they check the order of collectives.
+const (
+	toBells = 16 // where the version ends at the latest
+	toDebug = toBells + cmpi.IntroductionSize
+	width   = toDebug + 1
+)
+
+// meet compares the versions of all ranks, since the wire protocols between them
+// have to match, and whether they check the order of collectives. Those of a host
+// share their doorbells.
+func (p *process) meet() error {
 	mine := make([]byte, width)
-	copy(mine, Version)
+	copy(mine[:toBells], Version)
+	copy(mine[toBells:], p.introduceBells())
 	if p.config.Debug {
-		mine[width-1] = 1
+		mine[toDebug] = 1
 	}
 	all, err := p.lib.Agree(p.start.Private, p.start.Size, mine)
 	if err != nil {
@@ -215,14 +227,15 @@ func (p *process) agreeOnVersion() error {
 	}
 	for rank := range p.start.Size {
 		theirs := all[rank*width : (rank+1)*width]
-		if theirs[width-1] != mine[width-1] {
-			return fmt.Errorf("rank %d runs with Config.Debug %t and rank %d with %t: give all ranks the same", p.start.Rank, p.config.Debug, rank, theirs[width-1] != 0)
+		if theirs[toDebug] != mine[toDebug] {
+			return fmt.Errorf("rank %d runs with Config.Debug %t and rank %d with %t: give all ranks the same", p.start.Rank, p.config.Debug, rank, theirs[toDebug] != 0)
 		}
-		if string(theirs) != string(mine) {
+		if string(theirs[:toBells]) != string(mine[:toBells]) {
 			return fmt.Errorf("rank %d runs mpi4go %s and rank %d runs mpi4go %s: build all ranks from the same version",
-				p.start.Rank, Version, rank, text(theirs))
+				p.start.Rank, Version, rank, text(theirs[:toBells]))
 		}
 	}
+	p.shareBells(all)
 	return nil
 }
 
@@ -254,6 +267,8 @@ func (p *process) startEngine() {
 		MaxDetached: 4096,
 		Trace:       p.config.Debug,
 		Funnel:      p.funnel,
+		Bells:       p.bells,
+		AllRing:     !p.attached, // the owner's own calls do not
 		Patience: cmpi.Patience{
 			Spin:    int64(100 * time.Microsecond),
 			Hot:     int64(100 * time.Microsecond),
@@ -261,8 +276,12 @@ func (p *process) startEngine() {
 			Cold:    int64(p.config.IdleNap),
 			HotFor:  int64(5 * time.Millisecond),
 			WarmFor: int64(5 * time.Second),
+			Deep:    4 * int64(p.config.IdleNap),
 		},
 	})
+	if p.config.Doorbell == doorbellFlood && p.bells != nil {
+		go p.flood()
+	}
 }
 
 // onInitThread runs f on the thread that initialised MPI.
@@ -364,6 +383,7 @@ func Finalize() error {
 			report.Hung = true
 		}
 	}
+	p.endBells()
 	state.Store(finalized)
 	switch {
 	case report != nil:
