@@ -350,11 +350,14 @@ int m4g_nap(m4g_engine *e, int64_t ns, uint32_t bell, int flags);
 void m4g_ring(m4g_engine *e);
 // m4g_knock rings a bell, whether anybody sleeps or not.
 void m4g_knock(m4g_seat *seat);
-// m4g_rouse rings if the process of a seat sleeps, once for all who do.
+// m4g_wake rings unless another process has just done so.
+void m4g_wake(m4g_seat *seat);
+// m4g_rouse rings if the process of a seat sleeps, and m4g_rouse_all for each that
+// is on this host.
 static inline void m4g_rouse(m4g_seat *seat, uint32_t least) {
-  uint32_t asleep = atomic_load_explicit(&seat->asleep, memory_order_relaxed);
-  if (asleep >= least && atomic_compare_exchange_strong(&seat->asleep, &asleep, 0)) m4g_knock(seat);
+  if (__builtin_expect(atomic_load_explicit(&seat->asleep, memory_order_relaxed) >= least, 0)) m4g_wake(seat);
 }
+void m4g_rouse_all(const m4g_peers *p, uint32_t least);
 // m4g_restack makes the handler of a signal run on the alternate stack, which Go requires.
 void m4g_restack(int signal);
 

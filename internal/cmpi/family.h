@@ -560,21 +560,18 @@ static void start_cancel(m4g_engine *e, m4g_op *o) {
 }
 
 // call rings for the peer of an operation that was just posted, if that sleeps.
-static void call(const m4g_op *o, uint32_t least) {
+static inline void call(const m4g_op *o, uint32_t least) {
   const m4g_peers *p = (const m4g_peers *)(uintptr_t)o->peers;
   if (p == NULL || o->peer < 0) return;
-  if (p->by_rank != NULL) {
-    m4g_rouse(p->by_rank[o->peer], least);
-    return;
-  }
-  for (int64_t i = 0; i < p->here; i++) m4g_rouse(p->seats[i], least);
+  if (p->by_rank != NULL) m4g_rouse(p->by_rank[o->peer], least);
+  else m4g_rouse_all(p, least);
 }
 
 // call_all rings for every rank of a communicator that is on this host and
 // sleeps: who waits for whom in a collective operation only MPI knows.
 static void call_all(const m4g_op *o) {
   const m4g_peers *p = (const m4g_peers *)(uintptr_t)o->peers;
-  for (int64_t i = 0; p != NULL && i < p->here; i++) m4g_rouse(p->seats[i], M4G_LISTENS);
+  if (p != NULL) m4g_rouse_all(p, M4G_LISTENS);
 }
 
 // start begins an operation: it posts it, or puts it in engine.waiting, or

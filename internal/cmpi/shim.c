@@ -98,6 +98,14 @@ void m4g_knock(m4g_seat *seat) {
   syscall(SYS_futex, &seat->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+void m4g_wake(m4g_seat *seat) {
+  if (atomic_exchange(&seat->asleep, 0) != 0) m4g_knock(seat);
+}
+
+void m4g_rouse_all(const m4g_peers *p, uint32_t least) {
+  for (int64_t i = 0; i < p->here; i++) m4g_rouse(p->seats[i], least);
+}
+
 void m4g_ring(m4g_engine *e) { m4g_knock(e->seat); }
 
 static int take(m4g_engine *e) {
