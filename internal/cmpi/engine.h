@@ -181,7 +181,7 @@ typedef struct m4g_engine {
   _Atomic uint32_t preempt;            // a poster asks the driver to step back
   _Atomic uint32_t napping;            // the driver sleeps on seat->bell: enum m4g_nap_kind
   _Atomic uint32_t stop;               // the driver is to return
-  m4g_seat *seat;                      // this process's: own, or one that others ring
+  m4g_seat *seat;                      // that others ring, or own
   m4g_seat own;
 
   // Written under the lead.

@@ -75,21 +75,18 @@ uint32_t m4g_listen(m4g_engine *e) {
 }
 
 int m4g_nap(m4g_engine *e, int64_t ns, uint32_t bell, int flags) {
-  int64_t end = flags & M4G_DEAF ? now_ns() + ns : 0;
+  struct timespec t = {ns / 1000000000, ns % 1000000000};
   int rung = 0;
   atomic_store(&e->napping, ns > 500000 ? M4G_LONG_NAP : M4G_SHORT_NAP);
   int busy = atomic_load(&e->stop) != 0;
   // Where one thread makes every call, nobody else starts what is submitted.
   if (flags & M4G_FUNNEL && atomic_load(&e->stack) != 0) busy = 1;
-  while (!busy) {
-    struct timespec t = {ns / 1000000000, ns % 1000000000};
-    rung = syscall(SYS_futex, &e->seat->bell, FUTEX_WAIT, bell, &t, NULL, 0) == 0 || errno == EAGAIN;
-    if (!rung || !(flags & M4G_DEAF)) break;
-    ns = end - now_ns();
-    bell = atomic_load(&e->seat->bell);
-    busy = ns <= 0 || atomic_load(&e->napping) == M4G_AWAKE || atomic_load(&e->stop);
+  if (!busy) {
+    m4g_seat *seat = flags & M4G_DEAF ? &e->own : e->seat;
+    rung = syscall(SYS_futex, &seat->bell, FUTEX_WAIT, bell, &t, NULL, 0) == 0 || errno == EAGAIN;
   }
   if (e->bells != NULL) atomic_store(&e->seat->asleep, 0);
+  // m4g_ring comes from who has set napping before.
   return atomic_exchange(&e->napping, M4G_AWAKE) != M4G_AWAKE && rung && !(flags & M4G_DEAF);
 }
 
@@ -106,7 +103,10 @@ void m4g_rouse_all(const m4g_peers *p, uint32_t least) {
   for (int64_t i = 0; i < p->here; i++) m4g_rouse(p->seats[i], least);
 }
 
-void m4g_ring(m4g_engine *e) { m4g_knock(e->seat); }
+void m4g_ring(m4g_engine *e) {
+  m4g_knock(&e->own); // for naps that are deaf to the others
+  if (e->seat != &e->own) m4g_knock(e->seat);
+}
 
 static int take(m4g_engine *e) {
   uint32_t free_lead = M4G_FREE_LEAD;
@@ -151,7 +151,7 @@ int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
       }
     }
     spin = 0;
-    uint32_t bell = atomic_load(&e->seat->bell);
+    uint32_t bell = atomic_load(&e->own.bell);
     if (!deaf) { // a message either rings from here on, or is seen by one more poll
       bell = m4g_listen(e);
       if (e->bells != NULL) *done = m4g_poll(e, NULL, 0, 0, SPINS, M4G_POLL_DRIVER);
