@@ -3,8 +3,8 @@ package mpicomm
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
-	"time"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
 )
@@ -83,7 +83,7 @@ func (p *process) everyPeer() cmpi.Peers {
 func (p *process) flood() {
 	for state.Load() < finalized {
 		p.bells.Ring()
-		time.Sleep(20 * time.Microsecond)
+		runtime.Gosched()
 	}
 }
 

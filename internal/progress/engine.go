@@ -309,6 +309,9 @@ func (e *Engine) Detached() int64 { return e.detached.Load() }
 // Busy tells whether anything is in flight or on its way.
 func (e *Engine) Busy() bool { return e.c.Outstanding() != 0 || e.c.Submitted() }
 
+// Polls counts the polls so far by somebody who waits.
+func (e *Engine) Polls() uint64 { return e.c.Epoch.Load() }
+
 // Counters are the operations started and completed so far.
 func (e *Engine) Counters() (started, completed uint64) {
 	e.Exclusive(func() { started, completed = e.c.Counters() })
