@@ -319,6 +319,7 @@ func Exclusive(f func()) error {
 		return err
 	}
 	p.engine.Exclusive(f)
+	p.bells.Rouse() // f may have sent something
 	return nil
 }
 

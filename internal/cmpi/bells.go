@@ -22,6 +22,7 @@ static void join(m4g_bells *b) { atomic_fetch_add(&b->present, 1); }
 static void ring_all(m4g_bells *b, int size) {
   for (int i = 0; i < size; i++) m4g_knock(&b->seats[i]);
 }
+static void rouse_all(uint64_t p) { m4g_rouse_all((m4g_peers *)(uintptr_t)p, M4G_LISTENS); }
 static void free_peers(uint64_t p) { free((void *)(uintptr_t)p); }
 static void sit(m4g_engine *e, m4g_bells *b, int rank, int everybody) {
   e->bells = b;
@@ -235,6 +236,13 @@ func (b *Bells) newPeers(ranks []int32, known bool) Peers {
 func (b *Bells) Free(p Peers) {
 	if b != nil && p != b.every {
 		C.free_peers(C.uint64_t(p))
+	}
+}
+
+// Rouse rings for each process of this host that sleeps.
+func (b *Bells) Rouse() {
+	if b != nil {
+		C.rouse_all(C.uint64_t(b.every))
 	}
 }
 
