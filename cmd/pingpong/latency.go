@@ -65,7 +65,7 @@ func (c *latencyCmd) Run(j *job) error {
 			passes = 4
 		}
 		p.report.begin(len(c.Sizes)*int(c.Rounds)*passes, notes...)
-		p.report.plot(c.Plot, "one-way latency (us)")
+		p.report.plot(c.Plot, "message size (bytes)", "one-way latency (us)")
 		contents := c.pattern()
 		for _, size := range c.Sizes {
 			l := newLatency(p, size, c.roundFlags, latencyIterations(size), contents)

@@ -142,7 +142,7 @@ func (c *multiCmd) Run(j *job) error {
 			passes++
 		}
 		p.report.begin(len(shapes)*int(c.Rounds)*passes, notes...)
-		p.report.plot(c.Plot, "one-way time (us)")
+		p.report.plot(c.Plot, "frame size (bytes)", "one-way time (us)")
 		for _, shape := range shapes {
 			row, err := c.measure(p, shape)
 			if err != nil {

@@ -21,9 +21,9 @@ type curver interface {
 }
 
 // plot makes the end of the report draw its rows into a file, if that has a name.
-func (r *report) plot(file picture, axis string) {
+func (r *report) plot(file picture, across, up string) {
 	if r != nil {
-		r.picture, r.axis = string(file), axis
+		r.picture, r.across, r.up = string(file), across, up
 	}
 }
 
@@ -38,8 +38,8 @@ func (r *report) draw() error {
 	p := plot.New()
 	p.Title.Text = fmt.Sprintf("pingpong %s: mpi4go %s over %s", r.Mode, r.Environment.Version, r.Environment.MPI)
 	p.Title.Padding = vg.Points(12)
-	p.X.Label.Text = "message size (bytes)"
-	p.Y.Label.Text = r.axis
+	p.X.Label.Text = r.across
+	p.Y.Label.Text = r.up
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(powersOf2), plot.LogTicks{Prec: -1}
 	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(4)
