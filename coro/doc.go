@@ -32,7 +32,9 @@
 //
 // [SendMessage] sends a list of buffers, its frames, in one call, and [RecvMessage]
 // receives it in one: they go out together and complete together, and none is
-// copied but those short enough to travel in the header. docs/wire.md says how.
+// copied but those short enough to travel in the header. [IsendMessage] and
+// [IrecvMessage] start one and return a [MessageRequest]. docs/wire.md says how they
+// travel.
 //
 //	frames, err := mem.Frames(offsets, validity, values, "int64")
 //	err = coro.SendMessage(ctx, world, frames, 1, tag)

@@ -29,8 +29,8 @@ import (
 // exception: where a rank's own contribution lies where its result will, the
 // operation works in place (MPI_IN_PLACE).
 //
-// Lengths are in elements, and not limited: reductions of more than 2^30 are made
-// of several operations.
+// Lengths are in elements, and not limited: broadcasts and reductions of more than
+// 2^30 are made of several operations.
 
 // Barrier waits until every rank of the communicator has called it.
 //
@@ -62,9 +62,6 @@ func Ibcast[D mem.Data](c *Comm, buf D, root int) (*Request, error) {
 
 func bcastOp(c *Comm, buf mem.Buffer, root int) (Op, error) {
 	op := c.collective(cmpi.Bcast, buf, progress.Coll{Type: cmpi.Byte, Size: 1, Count: buf.Len(), Root: int32(root)})
-	if buf.Kind() == mem.Device {
-		return op, deviceError("ibcast")
-	}
 	return op, op.checkRoot()
 }
 
@@ -113,15 +110,16 @@ func begin(op Op, err error) (*Request, error) {
 	return post(op)
 }
 
-// piece is the number of elements up to which a reduction is one operation.
+// piece is the number of elements up to which a broadcast or a reduction is one
+// operation.
 var piece = 1 << 30
 
-// pieces divides a reduction of more elements than an int counts; nil if it
-// need not be.
+// pieces divides a broadcast or a reduction of more elements than an int counts;
+// nil if it need not be.
 func (op *Op) pieces() (ops []Op) {
 	c := op.Coll
 	switch op.Kind {
-	case cmpi.Reduce, cmpi.Allreduce, cmpi.Scan, cmpi.Exscan:
+	case cmpi.Bcast, cmpi.Reduce, cmpi.Allreduce, cmpi.Scan, cmpi.Exscan:
 	default:
 		return nil
 	}

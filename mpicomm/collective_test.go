@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -444,8 +445,8 @@ func TestCollectiveRequests(t *testing.T) {
 	equal(t, want, recv[12], "ialltoallv", n)
 }
 
-// TestReductionInPieces divides a reduction as one of more than 2^30 elements is.
-func TestReductionInPieces(t *testing.T) {
+// TestPieces divides operations as those of more than 2^30 elements are.
+func TestPieces(t *testing.T) {
 	c := mpitest.Comm(t)
 	defer mpicomm.SetPiece(7)()
 	k := numbersOf[float64](c)
@@ -461,6 +462,12 @@ func TestReductionInPieces(t *testing.T) {
 		equal(t, k.combined(k.ops[mpicomm.Prod], c.Size()-1, n), recv, "ireduce", n)
 	}
 	require.NoError(t, mpicomm.Exscan(mpitest.Context(t), c, recv, recv, mpicomm.Sum))
+	buf := make([]byte, n)
+	if c.Rank() == 0 {
+		copy(buf, pattern(n, 5))
+	}
+	require.NoError(t, mpicomm.Bcast(mpitest.Context(t), c, buf, 0))
+	requirePattern(t, buf, 5)
 }
 
 // TestTwoCommunicators runs collectives on two communicators from two goroutines,
@@ -618,8 +625,22 @@ func TestLargeCollectives(t *testing.T) {
 		requireMarks(t, recv[:n], 0)
 		requireMarks(t, recv[n:], 1)
 	}
+	clear(send)
+	require.NoError(t, mpicomm.Scatter(ctx, c, recv, send, 0))
+	requireMarks(t, send, rank)
 	require.NoError(t, mpicomm.Bcast(ctx, c, recv[:n], 0))
 	requireMarks(t, recv[:n], 0)
+	require.NoError(t, mpicomm.Allgather(ctx, c, send, recv))
+	requireMarks(t, recv[:n], 0)
+	requireMarks(t, recv[n:], 1)
+	send = make([]byte, 2*n)
+	mark(send[:n], 10*rank)
+	mark(send[n:], 10*rank+1)
+	debug.FreeOSMemory()
+	require.NoError(t, mpicomm.Alltoall(ctx, c, send, recv))
+	requireMarks(t, recv[:n], rank)
+	requireMarks(t, recv[n:], 10+rank)
+	send = send[:n]
 	clear(send)
 	send[n-1] = byte(rank + 1)
 	require.NoError(t, mpicomm.Allreduce(ctx, c, send, recv[:n], mpicomm.Sum))

@@ -26,7 +26,7 @@ func FailSend(c *Comm, code, dest, tag int) {
 // EnvMPI is the environment variable that chooses the library.
 const EnvMPI = cmpi.EnvMPI
 
-// SetPiece sets the number of elements up to which a reduction is one operation,
+// SetPiece sets the number of elements up to which an operation is not divided,
 // until the function that it returns is called.
 func SetPiece(n int) (restore func()) {
 	old := piece

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/device"
+	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/progress"
 	"github.com/mpi4go/mpi4go/mem"
 )
@@ -25,7 +27,12 @@ type process struct {
 	config  Config
 	info    Environment
 	world   *Comm
-	private *Comm // the library's own duplicate of the world
+	private *Comm    // the library's own duplicate of the world
+	hosts   []string // of each rank
+
+	device *device.Attached // for MPI; nil if none was open
+	able   DeviceMemory     // what MPI is given its memory for
+	stages []bool           // by rank: whether the program has package gpu
 
 	gate     chan struct{} // held by whoever makes a communicator
 	attached bool          // somebody else initialised MPI, and will finalise it
@@ -112,6 +119,9 @@ func (p *process) init() error {
 		return fmt.Errorf("%s was finalised already in this process, and cannot be initialised again (MPI-4.1 11.2)", p.lib.Path)
 	}
 	procs := p.raiseProcs()
+	if err := p.attachDevice(); err != nil {
+		return err
+	}
 	if p.lib.Initialized() {
 		err = p.attach()
 	} else {
@@ -132,6 +142,7 @@ func (p *process) init() error {
 	}
 	all.Handle = p.start.Private
 	p.private = p.wrapComm(all, "private")
+	p.judgeDevice()
 	p.info = p.newInfo(settings, procs, launcher)
 	return nil
 }
@@ -197,15 +208,22 @@ func (p *process) setUp() (err error) {
 	case provided < ThreadSerialized:
 		p.funnel = true
 	}
-	return p.agreeOnVersion()
+	if err := p.agreeOnVersion(); err != nil {
+		return err
+	}
+	return p.gatherHosts()
 }
 
 // agreeOnVersion compares the versions of all ranks, since the wire protocols
-// between them have to match, and whether they check the order of collectives.
+// between them have to match, and whether they check the order of collectives. It
+// also tells which of them have device memory.
 func (p *process) agreeOnVersion() error {
 	const width = 32
 	mine := make([]byte, width)
 	copy(mine, Version)
+	if device.Registered() != nil {
+		mine[width-2] = 1
+	}
 	if p.config.Debug {
 		mine[width-1] = 1
 	}
@@ -218,10 +236,36 @@ func (p *process) agreeOnVersion() error {
 		if theirs[width-1] != mine[width-1] {
 			return fmt.Errorf("rank %d runs with Config.Debug %t and rank %d with %t: give all ranks the same", p.start.Rank, p.config.Debug, rank, theirs[width-1] != 0)
 		}
-		if string(theirs) != string(mine) {
+		p.stages = append(p.stages, theirs[width-2] != 0)
+		if text(theirs) != Version {
 			return fmt.Errorf("rank %d runs mpi4go %s and rank %d runs mpi4go %s: build all ranks from the same version",
 				p.start.Rank, Version, rank, text(theirs))
 		}
+	}
+	return nil
+}
+
+// gatherHosts tells all ranks the name of each rank's host.
+func (p *process) gatherHosts() error {
+	const width = 64 // HOST_NAME_MAX of Linux
+	mine := make([]byte, width)
+	name, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("the name of this host: %w", err)
+	}
+	copy(mine, name)
+	all, err := p.lib.Agree(p.start.Private, p.start.Size, mine)
+	if err != nil {
+		return fromCall("init", err)
+	}
+	names := map[string]string{} // each is kept once
+	p.hosts = make([]string, p.start.Size)
+	for rank := range p.hosts {
+		name := text(all[rank*width : (rank+1)*width])
+		if _, known := names[name]; !known {
+			names[name] = name
+		}
+		p.hosts[rank] = names[name]
 	}
 	return nil
 }
@@ -326,6 +370,9 @@ func Initialized() bool { return state.Load() == initialized }
 //
 // Source: MPI_Finalize, MPI-4.1 11.2.2.
 func Finalize() error {
+	if Initialized() {
+		inner.CallBeforeFinalize()
+	}
 	if !state.CompareAndSwap(initialized, finalizing) {
 		if _, err := current(); err != nil {
 			return err
@@ -346,12 +393,15 @@ func Finalize() error {
 	switch {
 	case report != nil && report.Skipped:
 	case p.attached:
-		err = p.lib.Detach(p.start.Private)
+		err = errors.Join(p.lib.Detach(p.start.Private), p.detachDevice())
 	default:
 		ended := make(chan error, 1)
 		go p.onInitThread(func() { ended <- p.lib.Finalize() })
 		select {
 		case err = <-ended:
+			if e := p.detachDevice(); err == nil {
+				err = e
+			}
 			if p.funnel {
 				p.engine.EndFunnel()
 			} else {
@@ -446,6 +496,9 @@ func (p *process) barrier(ctx context.Context) error {
 
 // cancel asks MPI to cancel what it can of an operation or a set in flight.
 func (p *process) cancel(op *progress.Op) {
+	if op.CancelLater() {
+		return
+	}
 	for i := range op.N() {
 		if spec, _ := op.At(i); !cancels(spec.Kind) {
 			continue

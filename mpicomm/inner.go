@@ -19,6 +19,7 @@ func init() {
 		}
 		return &inner.Process{
 			Private: p.private, Plans: p.config.Plans,
+			Hosts:  p.hosts,
 			Limits: wire.Limits{Frames: p.config.MaxFrames, Header: p.config.MaxHeader, Message: p.config.MaxMessage},
 		}, nil
 	}

@@ -379,6 +379,36 @@ var ownerships = []ownership{
 		},
 	},
 	{
+		"`coro.IsendMessage`",
+		func(t *testing.T, c *mpicomm.Comm, tag int) {
+			data := pattern(long, tag)
+			r, err := coro.IsendMessage(c, []mem.Buffer{mem.Of(data), mem.Of(data[:3])}, 1, tag)
+			require.NoError(t, err)
+			_, err = r.Wait(mpitest.Context(t))
+			require.NoError(t, err)
+			clear(data)
+		},
+		readsMessage,
+	},
+	{
+		"`coro.IrecvMessageInto`, `IrecvMessageAlloc`",
+		sendsMessage,
+		func(t *testing.T, c *mpicomm.Comm, tag int) {
+			g := newGuarded(long)
+			wrong, err := coro.IrecvMessageInto(c, []mem.Buffer{mem.Of(g.buf)}, 0, tag)
+			require.NoError(t, err)
+			_, err = wrong.Wait(mpitest.Context(t))
+			require.ErrorIs(t, err, coro.ErrFrames)
+			g.requireIntact(t, 0)
+			r, err := coro.IrecvMessageInto(c, []mem.Buffer{mem.Of(g.buf), mem.Of(make([]byte, 3))}, 0, tag)
+			require.NoError(t, err)
+			_, err = r.Wait(mpitest.Context(t))
+			require.NoError(t, err)
+			requirePattern(t, g.buf, tag)
+			g.requireIntact(t, long)
+		},
+	},
+	{
 		"any receive that is too short (`ErrTruncate`)",
 		func(t *testing.T, c *mpicomm.Comm, tag int) {
 			send(t, c, pattern(long, tag), 1, tag)

@@ -1,5 +1,6 @@
 // Collective operations, in their non-blocking form. Their arguments lie in
-// op->scratch; reductions of more elements than an int counts come in pieces.
+// op->scratch; broadcasts and reductions of more elements than an int
+// counts come in pieces.
 
 static MPI_Datatype to_type(int type) {
   switch (type) {

@@ -11,6 +11,12 @@ import (
 // Version is that of the format. A header of another version is refused.
 const Version = 1
 
+// Numbers of communicators that are none.
+const (
+	Connections = 1<<31 | iota // a message of a connection: its tag is the connection's number at the receiver
+	Control                    // a control message of connections: it has no slot
+)
+
 // Plan says how a frame travels.
 type Plan uint8
 
