@@ -58,8 +58,9 @@ type Config struct {
 
 	// Plans says how the frames of multi-buffer messages travel, by their length:
 	// a list such as "inline:512,datatype:1M,request", in which each plan is
-	// for frames of up to as many bytes. Zero: "inline:512,datatype:512K,request".
-	// Ranks may differ in it. docs/wire.md; MPI4GO_PLANS.
+	// for frames of up to as many bytes. Zero: what suits the MPI that was found;
+	// "pingpong tune" tells what suits the machine. Ranks may differ in it.
+	// docs/wire.md; MPI4GO_PLANS.
 	Plans string
 
 	// MaxFrames bounds the frames of a multi-buffer message, MaxHeader the bytes
@@ -197,11 +198,7 @@ func (c *Config) settings() []setting {
 		{
 			"Plans", "MPI4GO_PLANS",
 			func(s string) error { c.Plans = s; return nil },
-			func() {
-				if c.Plans == "" {
-					c.Plans = wire.DefaultPlans().String()
-				}
-			},
+			func() {}, // familyDefaults
 			func() string { return c.Plans },
 		},
 		number("MaxFrames", "MPI4GO_MAX_FRAMES", &c.MaxFrames, 1<<20),
@@ -229,6 +226,19 @@ type Setting struct {
 	Env    string // its environment variable
 	Value  string
 	Source string // "environment", "config" or "default"
+}
+
+// familyDefaults fills in what depends on the MPI that was found.
+func (c *Config) familyDefaults(family string, inForce []Setting) {
+	if c.Plans != "" {
+		return
+	}
+	c.Plans = wire.DefaultPlans(family)
+	for i := range inForce {
+		if inForce[i].Field == "Plans" {
+			inForce[i].Value = c.Plans
+		}
+	}
 }
 
 // resolve puts the environment over the fields and the defaults under them.

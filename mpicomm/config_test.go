@@ -51,6 +51,27 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestFamilyDefaults shows that each MPI has plans, which neither the variable nor
+// the field lose to.
+func TestFamilyDefaults(t *testing.T) {
+	unsetAll(t)
+	for _, family := range []string{"openmpi", "mpich", "mpiabi"} {
+		var c Config
+		settings, err := c.resolve()
+		require.NoError(t, err)
+		c.familyDefaults(family, settings)
+		require.NotEmpty(t, c.Plans, family)
+		require.Contains(t, settings, Setting{"Plans", "MPI4GO_PLANS", c.Plans, "default"})
+		_, err = c.resolve()
+		require.NoError(t, err, family)
+	}
+	c := Config{Plans: "request"}
+	settings, err := c.resolve()
+	require.NoError(t, err)
+	c.familyDefaults("mpich", settings)
+	require.Contains(t, settings, Setting{"Plans", "MPI4GO_PLANS", "request", "config"})
+}
+
 // promisedDefaults reads the "Zero: 8 ms." of the comments.
 func promisedDefaults(t *testing.T) map[string]string {
 	file, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)

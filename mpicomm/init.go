@@ -115,6 +115,7 @@ func (p *process) init() error {
 	if p.lib, err = cmpi.Find(p.config.MPI); err != nil {
 		return err
 	}
+	p.config.familyDefaults(p.lib.Family, settings)
 	if p.lib.Finalized() {
 		return fmt.Errorf("%s was finalised already in this process, and cannot be initialised again (MPI-4.1 11.2)", p.lib.Path)
 	}
