@@ -55,8 +55,8 @@ type multiRow struct {
 	OneRatio   float64 `json:"one_ratio,omitempty"` // to one contiguous message
 	MBPerS     float64 `json:"mb_per_s"`
 
-	Allocs       float64    `json:"allocs_per_message"` // heap allocations of the whole process for each send and each receive
-	AllocBytes   float64    `json:"alloc_bytes_per_message"`
+	Allocs       float64    `json:"allocs_per_op"` // heap allocations of the whole process for each send and each receive
+	AllocBytes   float64    `json:"alloc_bytes_per_op"`
 	SinglesUs    float64    `json:"singles_us,omitempty"`
 	SinglesRatio float64    `json:"singles_ratio,omitempty"` // us / singles_us
 	Extra        *extraSize `json:"extra_bytes,omitempty"`
