@@ -209,76 +209,7 @@ func (p *process) setUp() (err error) {
 	case provided < ThreadSerialized:
 		p.funnel = true
 	}
-	if err := p.agreeOnVersion(); err != nil {
-		return err
-	}
-	return p.gatherHosts()
-}
-
-// agreeOnVersion compares the versions of all ranks, since the wire protocols
-// between them have to match, and whether they check the order of collectives. It
-// also tells which of them have device memory.
-func (p *process) agreeOnVersion() error {
-	const width = 32
-	mine := make([]byte, width)
-	copy(mine, Version)
-	if device.Registered() != nil {
-		mine[width-2] = 1
-	}
-	if p.config.Debug {
-		mine[width-1] = 1
-	}
-	all, err := p.lib.Agree(p.start.Private, p.start.Size, mine)
-	if err != nil {
-		return fromCall("init", err)
-	}
-	for rank := range p.start.Size {
-		theirs := all[rank*width : (rank+1)*width]
-		if theirs[width-1] != mine[width-1] {
-			return fmt.Errorf("rank %d runs with Config.Debug %t and rank %d with %t: give all ranks the same", p.start.Rank, p.config.Debug, rank, theirs[width-1] != 0)
-		}
-		p.stages = append(p.stages, theirs[width-2] != 0)
-		if text(theirs) != Version {
-			return fmt.Errorf("rank %d runs mpi4go %s and rank %d runs mpi4go %s: build all ranks from the same version",
-				p.start.Rank, Version, rank, text(theirs))
-		}
-	}
-	return nil
-}
-
-// gatherHosts tells all ranks the name of each rank's host.
-func (p *process) gatherHosts() error {
-	const width = 64 // HOST_NAME_MAX of Linux
-	mine := make([]byte, width)
-	name, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("the name of this host: %w", err)
-	}
-	copy(mine, name)
-	all, err := p.lib.Agree(p.start.Private, p.start.Size, mine)
-	if err != nil {
-		return fromCall("init", err)
-	}
-	names := map[string]string{} // each is kept once
-	p.hosts = make([]string, p.start.Size)
-	for rank := range p.hosts {
-		name := text(all[rank*width : (rank+1)*width])
-		if _, known := names[name]; !known {
-			names[name] = name
-		}
-		p.hosts[rank] = names[name]
-	}
-	return nil
-}
-
-// text is a string padded with zeros.
-func text(padded []byte) string {
-	for i, c := range padded {
-		if c == 0 {
-			return string(padded[:i])
-		}
-	}
-	return string(padded)
+	return p.greet()
 }
 
 func (p *process) startEngine() {
