@@ -80,7 +80,7 @@ type Config struct {
 	// StagingLimit bounds the page-locked memory through which device memory is
 	// staged: bytes for each device and direction. It is also the longest plain
 	// message of device memory that is staged; messages of frames go in pieces.
-	// It is a power of two, at least 1 MiB. Zero: 268435456 (256 MiB).
+	// It is a power of two, at least 16 MiB. Zero: 268435456 (256 MiB).
 	// MPI4GO_STAGING_LIMIT.
 	StagingLimit int
 
@@ -267,8 +267,8 @@ func (c *Config) resolve() ([]Setting, error) {
 		return nil, fmt.Errorf("mpicomm.Config.DeviceMemory: %w", err)
 	}
 	switch {
-	case c.StagingLimit < 1<<20 || c.StagingLimit&(c.StagingLimit-1) != 0:
-		return nil, fmt.Errorf("mpicomm.Config.StagingLimit: %d bytes: want a power of two of at least 1048576 (1 MiB)", c.StagingLimit)
+	case c.StagingLimit < 16<<20 || c.StagingLimit&(c.StagingLimit-1) != 0:
+		return nil, fmt.Errorf("mpicomm.Config.StagingLimit: %d bytes: want a power of two of at least 16777216 (16 MiB)", c.StagingLimit)
 	case c.MaxFrames < 1 || c.MaxMessage < 1:
 		return nil, fmt.Errorf("mpicomm.Config.MaxFrames, MaxMessage: %d frames, %d bytes: want 1 or more", c.MaxFrames, c.MaxMessage)
 	case c.MaxHeader < 4096 || c.MaxHeader > math.MaxInt32:

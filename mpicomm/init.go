@@ -269,13 +269,21 @@ func Abort(code int) {
 // code that calls the same MPI library by itself, such as a C function. Nothing
 // else of this library makes progress until f returns, so f must not wait for
 // an operation of it, and must be short or collective. If MPI may be called by
-// one thread only, f runs on that thread.
+// one thread only, f runs on that thread. If MPI is given device memory the device's
+// context is current on the thread, which MPI needs then.
 func Exclusive(f func()) error {
 	p, err := current()
 	if err != nil {
 		return err
 	}
-	p.engine.Exclusive(f)
+	p.engine.Exclusive(func() {
+		if p.able.Device != "" {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			defer cmpi.Leave(cmpi.Enter())
+		}
+		f()
+	})
 	return nil
 }
 

@@ -21,6 +21,7 @@ type Spec struct {
 	Coll      *Coll      // of a collective operation
 	Parts     *Parts     // of a send or a receive whose memory is not contiguous; Buf then has none
 	Fits      bool       // no message for this receive is longer than its buffer
+	Ready     bool       // whatever the memory is, it is ready, and MPI takes it
 	Bound     bool       // what it meets is on its way: it is not cancelled when a context ends
 	Posted    func()     // of the first of a set, for DoSet: called once its order among all operations is fixed
 }
