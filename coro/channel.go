@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mpi4go/mpi4go/internal/device"
 	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/wire"
 	"github.com/mpi4go/mpi4go/mem"
@@ -25,6 +26,8 @@ type channel struct {
 	limits   wire.Limits
 	plans    wire.Plans
 	hosts    []string
+	stages   []bool                   // by rank: whether it may have device memory
+	takes    func(device.Memory) bool // whether MPI does
 	turn     turn
 	late     *mpicomm.Request // a receive of a header that outlived its caller; under turn
 	lateIn   *arrival
@@ -84,7 +87,7 @@ func openedChannel() (*channel, error) {
 			return nil, err
 		}
 		ch = &channel{
-			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans, hosts: p.Hosts,
+			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans, hosts: p.Hosts, stages: p.Stages, takes: p.Takes,
 			turn: turn{freed: make(chan struct{}, 1)}, ends: map[uint32]*end{},
 			matching: matching{boxes: map[boxKey]*box{}},
 		}

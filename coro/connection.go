@@ -104,7 +104,7 @@ type end struct {
 	closed bool  // what arrives is discarded
 
 	sent, sentBytes, received, receivedBytes, staged atomic.Uint64
-	plans                                            [3]atomic.Uint64
+	plans                                            [wire.NumPlans]atomic.Uint64
 }
 
 func (e *end) Connect(remote uint32, limits wire.Limits) {

@@ -51,6 +51,13 @@ func IsendMessage(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) (*Message
 	if err != nil {
 		return nil, err
 	}
+	if len(s.late) > 0 {
+		request, err := s.sendLate(ops)
+		if err != nil {
+			return nil, err
+		}
+		return &MessageRequest{request: request}, nil
+	}
 	request, err := mpicomm.Post(ops...)
 	if err != nil {
 		return nil, s.notSent(err)

@@ -74,6 +74,7 @@ type sending struct {
 	plan     []wire.Frame
 	inline   int          // bytes of inline frames
 	payload  bool         // not all frames are inline
+	late     []chunked    // the frames that go in chunks
 	buffer   headerBuffer // for the header
 	null     bool         // it is to ProcNull
 	waits    bool         // it has no slot yet
@@ -96,7 +97,7 @@ var sendings = sync.Pool{New: func() any {
 // free keeps s for another message. A header that MPI may still read must have been
 // taken out of it.
 func (s *sending) free() {
-	s.ch, s.frames, s.plan, s.acks = nil, nil, s.plan[:0], nil
+	s.ch, s.frames, s.plan, s.acks, s.late = nil, nil, s.plan[:0], nil, nil
 	s.inline, s.payload, s.null, s.waits, s.posted = 0, false, false, false, false
 	if cap(s.buffer) > maxSpareHeader {
 		s.buffer = nil
@@ -145,21 +146,32 @@ func (s *sending) describe(frames []mem.Buffer) error {
 	for _, f := range frames {
 		total += f.Len()
 	}
+	stages := ch.stages[s.dest]
 	short := ch.plans[0].Plan == wire.Inline && fitsSlot(len(frames), total)
 	for i, f := range frames {
-		if f.Kind() == mem.Device {
-			return fmt.Errorf("sendmessage: frame %d is device memory: this version passes host memory only; copy it to the host: %w", i, errors.ErrUnsupported)
+		m, err := memoryOf(f)
+		if err != nil {
+			return fmt.Errorf("sendmessage: frame %d: %w", i, err)
 		}
 		p := wire.Frame{Len: f.Len(), Kind: uint8(f.Kind()), Plan: ch.plans.For(f.Len())}
 		switch {
+		case m != nil:
+			p.Plan = wire.Chunks
 		case p.Len == 0 || short:
 			p.Plan = wire.Inline
 		case p.Plan == wire.Datatype && p.Len > maxPart:
 			p.Plan = wire.Request
 		}
-		if p.Plan == wire.Inline {
+		if p.Plan == wire.Request && stages {
+			p.Plan = wire.Chunks
+		}
+		switch p.Plan {
+		case wire.Inline:
 			s.inline += p.Len
-		} else {
+		case wire.Chunks:
+			p.Chunk = wire.ChunkFor(p.Len)
+			s.late = append(s.late, chunked{buf: f, mem: m, direct: m == nil || ch.takes(m), chunk: p.Chunk})
+		default:
 			s.payload = true
 		}
 		s.plan = append(s.plan, p)
@@ -208,6 +220,13 @@ func (s *sending) send(ctx context.Context) error {
 	ops, err := s.operations(room[:0])
 	if err != nil {
 		return err
+	}
+	if len(s.late) > 0 {
+		r, err := s.sendLate(ops)
+		if err != nil {
+			return err
+		}
+		return settle(ctx, r)
 	}
 	if len(ops) > 1 {
 		var statuses [4]mpicomm.Status
@@ -271,7 +290,7 @@ func (s *sending) header() ([]byte, error) {
 	}
 	b = slices.Grow(b, s.inline)
 	for i, f := range s.plan {
-		if f.Plan == wire.Inline {
+		if f.Plan == wire.Inline && f.Len > 0 {
 			b = append(b, s.frames[i].Bytes()...)
 		}
 	}
@@ -459,19 +478,31 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 		ch.giveBack(a)
 		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
 	}
+	late, err := ch.land(ctx, plan, m.Frames)
+	if err != nil {
+		ch.giveBack(a)
+		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
+	}
+	frames := m.Frames
+	if late != nil {
+		frames = late.frames
+	}
 	more := false
 	for i, f := range plan {
-		if f.Plan == wire.Inline {
-			copy(m.Frames[i].Bytes(), inline[:f.Len])
-			inline = inline[f.Len:]
-		} else {
+		if f.Plan != wire.Inline {
 			more = true
+		} else if f.Len > 0 {
+			copy(frames[i].Bytes(), inline[:f.Len])
+			inline = inline[f.Len:]
 		}
+	}
+	if late != nil {
+		return r.receiveLate(ctx, m, late, plan)
 	}
 	if !more {
 		return m, ch.acknowledge(a)
 	}
-	err = ch.receivePayload(ctx, a, plan, m.Frames)
+	err = ch.receivePayload(ctx, a, plan, frames)
 	flying := inFlight(err) != nil
 	if err != nil && !flying && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was not started
 		ch.giveBack(a)
@@ -489,15 +520,7 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 // receivePayload receives the frames that are not in the header.
 func (ch *channel) receivePayload(ctx context.Context, a *arrival, plan []wire.Frame, frames []mem.Buffer) (err error) {
 	var room [4]mpicomm.Op
-	slot := int(a.prefix.Slot)
-	ops := payload(room[:0], plan, frames, func(b mem.Buffer) mpicomm.Op {
-		op := ch.comm.RecvOp(b, a.source, slot)
-		op.Fits = true
-		return op
-	}, func(parts []mem.Buffer) mpicomm.Op { return ch.comm.RecvPartsOp(parts, a.source, slot) })
-	for i := range ops {
-		ops[i].Bound = true // they are on their way
-	}
+	ops := ch.receives(room[:0], a, plan, frames)
 	if len(ops) == 1 {
 		_, err = mpicomm.Do(ctx, ops[0])
 		return err
@@ -505,6 +528,20 @@ func (ch *channel) receivePayload(ctx context.Context, a *arrival, plan []wire.F
 	var statuses [4]mpicomm.Status
 	_, err = mpicomm.DoAll(ctx, statuses[:0], ops...)
 	return err
+}
+
+// receives appends the operations of the payload to ops.
+func (ch *channel) receives(ops []mpicomm.Op, a *arrival, plan []wire.Frame, frames []mem.Buffer) []mpicomm.Op {
+	slot := int(a.prefix.Slot)
+	ops = payload(ops, plan, frames, func(b mem.Buffer) mpicomm.Op {
+		op := ch.comm.RecvOp(b, a.source, slot)
+		op.Fits = true
+		return op
+	}, func(parts []mem.Buffer) mpicomm.Op { return ch.comm.RecvPartsOp(parts, a.source, slot) })
+	for i := range ops {
+		ops[i].Bound = true // they are on their way
+	}
+	return ops
 }
 
 // readHeader receives what did not fit into the header's own message.
@@ -546,9 +583,6 @@ func destinations(m *Message, frames []wire.Frame, buffers []mem.Buffer, alloc f
 	for i, b := range buffers {
 		if b.Len() != frames[i].Len {
 			return nil, fmt.Errorf("%w: frame %d of %d bytes into a buffer of %d", ErrFrames, i, frames[i].Len, b.Len())
-		}
-		if b.Kind() == mem.Device {
-			return nil, fmt.Errorf("the buffer for frame %d is device memory: this version passes host memory only: %w", i, errors.ErrUnsupported)
 		}
 	}
 	return buffers, nil

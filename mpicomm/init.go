@@ -26,6 +26,8 @@ type process struct {
 	start   cmpi.Start
 	config  Config
 	info    Environment
+	bells   *cmpi.Bells // nil without
+	noBells error       // the reason
 	world   *Comm
 	private *Comm    // the library's own duplicate of the world
 	hosts   []string // of each rank
@@ -144,6 +146,7 @@ func (p *process) init() error {
 	all.Handle = p.start.Private
 	p.private = p.wrapComm(all, "private")
 	p.judgeDevice()
+	p.private.peers = p.world.peers
 	p.info = p.newInfo(settings, procs, launcher)
 	return nil
 }
@@ -230,6 +233,8 @@ func (p *process) startEngine() {
 		MaxDetached: 4096,
 		Trace:       p.config.Debug,
 		Funnel:      p.funnel,
+		Bells:       p.bells,
+		AllRing:     !p.attached, // the owner's own calls do not
 		Patience: cmpi.Patience{
 			Spin:    int64(100 * time.Microsecond),
 			Hot:     int64(100 * time.Microsecond),
@@ -237,8 +242,12 @@ func (p *process) startEngine() {
 			Cold:    int64(p.config.IdleNap),
 			HotFor:  int64(5 * time.Millisecond),
 			WarmFor: int64(5 * time.Second),
+			Deep:    4 * int64(p.config.IdleNap),
 		},
 	})
+	if p.config.Doorbell == doorbellFlood && p.bells != nil {
+		go p.flood()
+	}
 }
 
 // onInitThread runs f on the thread that initialised MPI.
@@ -269,13 +278,22 @@ func Abort(code int) {
 // code that calls the same MPI library by itself, such as a C function. Nothing
 // else of this library makes progress until f returns, so f must not wait for
 // an operation of it, and must be short or collective. If MPI may be called by
-// one thread only, f runs on that thread.
+// one thread only, f runs on that thread. If MPI is given device memory the device's
+// context is current on the thread, which MPI needs then.
 func Exclusive(f func()) error {
 	p, err := current()
 	if err != nil {
 		return err
 	}
-	p.engine.Exclusive(f)
+	p.engine.Exclusive(func() {
+		if p.able.Device != "" {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			defer cmpi.Leave(cmpi.Enter())
+		}
+		f()
+	})
+	p.bells.Rouse() // f may have sent something
 	return nil
 }
 
@@ -346,6 +364,7 @@ func Finalize() error {
 			report.Hung = true
 		}
 	}
+	p.endBells()
 	state.Store(finalized)
 	switch {
 	case report != nil:

@@ -26,17 +26,18 @@ func corpus(t *testing.T) map[string][]byte {
 		"acknowledgements": {Acks: []uint16{1, 2, 3, 32767}},
 		"no-frames":        {Comm: 1, Tag: 2, Slot: 3},
 		"empty-frames":     {Tag: 2, Slot: 3, Frames: make([]Frame, 300)},
-		"inline":           {Slot: 1, Frames: []Frame{{8, 0, Inline}, {8, 0, Inline}, {100, 0, Inline}}},
-		"datatype":         {Slot: 1, Frames: []Frame{{64 << 10, 0, Datatype}, {64 << 10, 0, Datatype}, {4096, 0, Datatype}, {math.MaxInt32, 0, Datatype}}},
-		"request":          {Slot: 1, Frames: []Frame{{1 << 20, 0, Request}, {5 << 30, 0, Request}, {1 << 20, 0, Request}}},
+		"inline":           {Slot: 1, Frames: []Frame{{Len: 8, Plan: Inline}, {Len: 8, Plan: Inline}, {Len: 100, Plan: Inline}}},
+		"datatype":         {Slot: 1, Frames: []Frame{{Len: 64 << 10, Plan: Datatype}, {Len: 64 << 10, Plan: Datatype}, {Len: 4096, Plan: Datatype}, {Len: math.MaxInt32, Plan: Datatype}}},
+		"request":          {Slot: 1, Frames: []Frame{{Len: 1 << 20, Plan: Request}, {Len: 5 << 30, Plan: Request}, {Len: 1 << 20, Plan: Request}}},
+		"chunks":           {Slot: 1, Frames: []Frame{{Len: 64 << 20, Kind: 1, Plan: Chunks, Chunk: MaxChunk}, {Len: 1 << 20, Kind: 1, Plan: Chunks, Chunk: MinChunk}}},
 		"mixed": {Comm: 7, Tag: 9, Slot: 11, Acks: []uint16{5}, Frames: []Frame{
-			{16, 0, Inline}, {0, 0, Inline}, {1 << 20, 1, Request}, {32 << 10, 0, Datatype}, {16, 3, Inline}, {2 << 20, 2, Request}, {32 << 10, 0, Datatype},
+			{Len: 16, Plan: Inline}, {Len: 0, Plan: Inline}, {Len: 1 << 20, Kind: 1, Plan: Request}, {Len: 32 << 10, Plan: Datatype}, {Len: 16, Kind: 3, Plan: Inline}, {Len: 2 << 20, Kind: 2, Plan: Request}, {Len: 32 << 10, Plan: Datatype},
 		}},
-		"run-of-10000": {Slot: 1, Frames: slices.Repeat([]Frame{{1 << 20, 0, Request}}, 10_000)},
+		"run-of-10000": {Slot: 1, Frames: slices.Repeat([]Frame{{Len: 1 << 20, Plan: Request}}, 10_000)},
 		"no-run":       {Slot: 1},
 	}
 	for i := range 300 { // the runs alone fill the header
-		good["no-run"] = Header{Slot: 1, Frames: append(good["no-run"].Frames, Frame{1000 + i, 0, Request})}
+		good["no-run"] = Header{Slot: 1, Frames: append(good["no-run"].Frames, Frame{Len: 1000 + i, Plan: Request})}
 	}
 	for name, h := range good {
 		inputs[name] = encode(t, h)

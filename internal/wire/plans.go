@@ -55,7 +55,7 @@ func ParsePlans(text string) (Plans, error) {
 	for i, part := range parts {
 		name, limit, limited := strings.Cut(strings.TrimSpace(part), ":")
 		rule := Rule{UpTo: math.MaxInt}
-		for rule.Plan = range Plan(len(planNames)) {
+		for rule.Plan = range Chunks { // which is for who may stage
 			if planNames[rule.Plan] == name {
 				break
 			}
