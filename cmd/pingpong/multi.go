@@ -66,10 +66,10 @@ type multiRow struct {
 // payload.
 type extraSize struct {
 	Ours       int `json:"ours"`
-	Packed     int `json:"c_packed"`
-	Requests   int `json:"c_requests"`
-	Datatype   int `json:"c_datatype"`
-	Contiguous int `json:"c_contiguous"`
+	Packed     int `json:"c_packed,omitempty"`
+	Requests   int `json:"c_requests,omitempty"`
+	Datatype   int `json:"c_datatype,omitempty"`
+	Contiguous int `json:"c_contiguous,omitempty"`
 }
 
 func (r multiRow) columns() []column {
@@ -90,11 +90,12 @@ func (r multiRow) columns() []column {
 		columns = append(columns, column{"singles", "%.2f", r.SinglesUs}, column{"to_singles", "%.3f", r.SinglesRatio})
 	}
 	if e := r.Extra; e != nil {
+		columns = append(columns, column{"KiB", "%d", e.Ours / 1024})
 		for _, way := range []struct {
 			name  string
 			bytes int
-		}{{"KiB", e.Ours}, {"packed_KiB", e.Packed}, {"requests_KiB", e.Requests}, {"datatype_KiB", e.Datatype}, {"contig_KiB", e.Contiguous}} {
-			columns = append(columns, column{way.name, "%d", way.bytes / 1024})
+		}{{"packed_KiB", e.Packed}, {"requests_KiB", e.Requests}, {"datatype_KiB", e.Datatype}, {"contig_KiB", e.Contiguous}} {
+			columns = append(columns, optional(way.name, "%.0f", float64(way.bytes)/1024))
 		}
 	}
 	return columns
