@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mpi4go/mpi4go/internal/device"
 	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/wire"
 	"github.com/mpi4go/mpi4go/mem"
@@ -17,21 +18,32 @@ import (
 // channel carries the multi-buffer messages of a process: docs/wire.md. All of
 // them, whatever their communicator, travel on one private communicator. Headers
 // have tag 0; the payload of a message has the tag that its header names, its
-// slot, until the receiver acknowledges it.
+// slot, until the receiver acknowledges it. slots.go has the slots, match.go who
+// gets which message, keeper.go what is done while nobody waits, and
+// connection.go the entry for package transport.
 type channel struct {
-	comm   *mpicomm.Comm // of all ranks of the job
-	limits wire.Limits
-	plans  wire.Plans
-	turn   chan struct{}    // held by the one goroutine that receives headers
-	late   *mpicomm.Request // a receive of a header that outlived its caller; under turn
-	lateIn *slotBuffer
+	comm     *mpicomm.Comm // of all ranks of the job
+	limits   wire.Limits
+	plans    wire.Plans
+	hosts    []string
+	stages   []bool                   // by rank: whether it may have device memory
+	takes    func(device.Memory) bool // whether MPI does
+	turn     turn
+	late     *mpicomm.Request // a receive of a header that outlived its caller; under turn
+	lateIn   *arrival
+	received atomic.Uint64 // headers so far
+	keeper   keeper
 
-	mu      sync.Mutex
-	peers   map[int]*peer // by rank of the job
-	arrived []*arrival    // not received yet, in their order
-	waiting []*receiver   // for a message, in call order
-	driving chan struct{} // the ready of the goroutine that receives headers
-	wake    bool          // it has become ready for another reason than a header
+	mu       sync.Mutex
+	peers    []*peer // by rank of the job; nil where there was nothing yet
+	matching matching
+	ends     map[uint32]*end // of connections, by their number here
+	control  func(source int, kind uint32, body []byte)
+	early    []controlMessage // that came before there was a function for them
+	driving  chan struct{}    // the ready of the goroutine that receives headers
+	handling bool             // which looks at a header at the moment
+	served   bool             // by which it has become ready
+	wake     bool             // it has become ready for another reason
 }
 
 const (
@@ -41,65 +53,15 @@ const (
 	ackBatch  = 16   // acknowledgements that are not kept for the next header
 )
 
-type slotBuffer [slotSize]byte
-
-var slotBuffers = sync.Pool{New: func() any { return new(slotBuffer) }}
-
 // peer is what this process keeps of another, and of itself.
 type peer struct {
-	next    uint16   // the first slot that was never used
-	free    []uint16 // slots that were acknowledged
-	streams map[streamKey]*stream
-	bySlot  map[uint16]*stream
-	owed    []uint16 // slots of its messages that we have to acknowledge
-}
-
-// streamKey names the messages that a receiver gets in their order.
-type streamKey struct{ comm, tag uint32 }
-
-// stream bounds what a sender is ahead of the receiver.
-type stream struct {
-	key     streamKey
-	unacked int
-	posting bool      // somebody has a slot and is about to send: the next waits
-	queue   []*sender // that wait for a slot, in call order
-}
-
-// sender waits for a slot.
-type sender struct {
-	ready chan struct{} // receives once
-	slot  uint16
-}
-
-// Tickets, and what waits, are used again: a message costs few allocations.
-var (
-	senders   = sync.Pool{New: func() any { return &sender{ready: make(chan struct{}, 1)} }}
-	receivers = sync.Pool{New: func() any { return &receiver{ready: make(chan struct{}, 1)} }}
-	arrivals  = sync.Pool{New: func() any { return new(arrival) }}
-	plannings = sync.Pool{New: func() any { return new([]wire.Frame) }}
-)
-
-// arrival is a message whose header is there.
-type arrival struct {
-	source int // of the job
-	prefix wire.Prefix
-	first  []byte // the beginning of the header
-	buffer *slotBuffer
-	whole  []byte        // all of the header, once it was read
-	long   *headerBuffer // its memory, if that is not the buffer
-}
-
-// receiver waits for a message.
-type receiver struct {
-	comm   uint32
-	source int           // of the job, or AnySource
-	tag    int           // or AnyTag
-	ready  chan struct{} // receives once
-	got    *arrival
-}
-
-func (r *receiver) matches(a *arrival) bool {
-	return a.prefix.Comm == r.comm && (r.source == mpicomm.AnySource || r.source == a.source) && (r.tag == mpicomm.AnyTag || uint32(r.tag) == a.prefix.Tag)
+	rank     int
+	slots    slots
+	streams  map[streamKey]*stream // in use, and some that were
+	owed     []uint16              // slots of its messages that we have to acknowledge
+	heard    uint64                // headers from it so far
+	broken   error                 // why nothing more can be understood of what it sends
+	discards discards
 }
 
 var (
@@ -125,9 +87,13 @@ func openedChannel() (*channel, error) {
 			return nil, err
 		}
 		ch = &channel{
-			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans,
-			turn: make(chan struct{}, 1), peers: map[int]*peer{},
+			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans, hosts: p.Hosts, stages: p.Stages, takes: p.Takes,
+			turn: turn{freed: make(chan struct{}, 1)}, ends: map[uint32]*end{},
+			matching: matching{boxes: map[boxKey]*box{}},
 		}
+		ch.peers = make([]*peer, ch.comm.Size())
+		ch.keeper.nudge = make(chan struct{}, 1)
+		inner.BeforeFinalize(ch.finalize)
 		theChannel.Store(ch)
 	}
 	return ch, nil
@@ -137,63 +103,22 @@ func openedChannel() (*channel, error) {
 func (ch *channel) peer(rank int) *peer {
 	p := ch.peers[rank]
 	if p == nil {
-		p = &peer{next: 1, streams: map[streamKey]*stream{}, bySlot: map[uint16]*stream{}}
+		p = &peer{rank: rank, streams: map[streamKey]*stream{}}
 		ch.peers[rank] = p
 	}
 	return p
 }
 
-// ---- slots ----
-
-// lastSlot is the largest tag that every MPI has.
-const lastSlot = 32767
-
-// enqueue asks for a slot for a message, in call order. The sender is ready at
-// once if there is one.
-func (ch *channel) enqueue(dest int, key streamKey) *sender {
-	ch.mu.Lock()
-	defer ch.unlock()
-	p := ch.peer(dest)
-	s := p.streams[key]
-	if s == nil {
-		s = &stream{key: key}
-		p.streams[key] = s
-	}
-	w := senders.Get().(*sender)
-	w.slot = 0
-	s.queue = append(s.queue, w)
-	ch.grant(p, s)
-	return w
-}
-
-// grant gives the first sender of a stream a slot, if it may have one.
-func (ch *channel) grant(p *peer, s *stream) {
-	if len(s.queue) == 0 || s.posting || s.unacked >= window {
-		return
-	}
-	w := s.queue[0]
-	switch {
-	case len(p.free) > 0:
-		last := len(p.free) - 1
-		w.slot = p.free[last]
-		p.free = p.free[:last]
-	case p.next <= lastSlot:
-		w.slot = p.next
-		p.next++
-	default:
-		return
-	}
-	s.queue = slices.Delete(s.queue, 0, 1)
-	s.posting = true
-	s.unacked++
-	p.bySlot[w.slot] = s
-	ch.signal(w.ready)
-}
-
 // signal makes somebody ready. The caller holds mu.
 func (ch *channel) signal(ready chan struct{}) {
+	if ready == ch.driving {
+		if ch.handling { // its own call
+			ch.served, ch.driving = true, nil
+			return
+		}
+		ch.wake = true
+	}
 	ready <- struct{}{}
-	ch.wake = ch.wake || ready == ch.driving
 }
 
 // unlock gives mu back. If somebody has become ready who waits for a header, it
@@ -210,124 +135,113 @@ func (ch *channel) unlock() {
 	_, _ = mpicomm.Do(context.Background(), ch.comm.SendOp(mem.Of(b), ch.comm.Rank(), headerTag)) // short: it is copied
 }
 
-// posted tells that the message of a sender is on its way, or with sent false
-// that it will never be.
-func (ch *channel) posted(dest int, key streamKey, w *sender, sent bool) {
-	ch.mu.Lock()
-	defer ch.unlock()
-	p := ch.peer(dest)
-	s := p.streams[key]
-	if w.slot == 0 { // it never had one
-		s.queue = slices.DeleteFunc(s.queue, func(x *sender) bool { return x == w })
-	} else {
-		s.posting = false
-		if !sent {
-			ch.acknowledged(p, w.slot)
+// turn is held by the one goroutine that receives headers.
+type turn struct {
+	held    atomic.Bool
+	waiting atomic.Int32  // who wants it
+	freed   chan struct{} // receives, if there is room, when it is given back and somebody wants it
+}
+
+func (t *turn) try() bool { return t.held.CompareAndSwap(false, true) }
+
+func (t *turn) giveBack() {
+	t.held.Store(false)
+	if t.waiting.Load() > 0 {
+		select {
+		case t.freed <- struct{}{}:
+		default:
 		}
 	}
-	ch.grant(p, s)
-	p.forget(s)
-	select {
-	case <-w.ready: // it had a slot, and its context ended
-	default:
-	}
-	senders.Put(w)
 }
-
-// acknowledged frees a slot, and returns whether it was in use.
-func (ch *channel) acknowledged(p *peer, slot uint16) bool {
-	s := p.bySlot[slot]
-	if s == nil {
-		return false
-	}
-	delete(p.bySlot, slot)
-	p.free = append(p.free, slot)
-	s.unacked--
-	ch.grant(p, s)
-	p.forget(s)
-	// Another stream may have waited for any slot at all.
-	if len(p.free) == 1 && p.next > lastSlot {
-		for _, other := range p.streams {
-			ch.grant(p, other)
-		}
-	}
-	return true
-}
-
-func (p *peer) forget(s *stream) {
-	if s.unacked == 0 && len(s.queue) == 0 && !s.posting {
-		delete(p.streams, s.key)
-	}
-}
-
-// ---- headers ----
 
 // await waits until ready receives, and meanwhile receives headers for everybody
 // unless somebody else does.
 func (ch *channel) await(ctx context.Context, ready chan struct{}) error {
-	for {
-		select {
-		case <-ready:
-			return nil
-		default:
-		}
-		select {
-		case <-ready:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		case ch.turn <- struct{}{}:
-		}
-		if err := ch.drive(ctx, ready); err != nil {
-			return err
-		}
-	}
-}
-
-// drive receives one header, unless its caller, who has the turn, has become
-// ready in the meantime, and gives the turn back.
-func (ch *channel) drive(ctx context.Context, ready chan struct{}) error {
-	ch.setDriving(ready)
-	defer func() {
-		ch.setDriving(nil)
-		<-ch.turn
-	}()
 	if len(ready) > 0 { // nobody else receives from it
+		<-ready
 		return nil
 	}
-	return ch.receiveHeader(ctx)
-}
-
-func (ch *channel) setDriving(ready chan struct{}) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	ch.driving = ready
-}
-
-// receiveHeader receives one header and gives it to whom it belongs.
-func (ch *channel) receiveHeader(ctx context.Context) error {
-	in, late := ch.lateIn, ch.late
-	var status mpicomm.Status
-	var err error
-	if late != nil {
-		if status, err = late.Wait(ctx); err != nil && ctx.Err() != nil {
+	if ch.turn.try() {
+		return ch.drive(ctx, ready)
+	}
+	ch.keeper.stepBack()
+	ch.turn.waiting.Add(1)
+	for !ch.turn.try() {
+		select {
+		case <-ready:
+			ch.turn.waiting.Add(-1)
+			return nil
+		case <-ctx.Done():
+			ch.turn.waiting.Add(-1)
 			return ctx.Err()
-		}
-		ch.late, ch.lateIn = nil, nil
-	} else {
-		in = slotBuffers.Get().(*slotBuffer)
-		op := ch.comm.RecvOp(mem.Of(in[:]), mpicomm.AnySource, headerTag)
-		op.Fits = true
-		status, err = mpicomm.Do(ctx, op)
-		if r := inFlight(err); r != nil {
-			ch.late, ch.lateIn = r, in
-			return ctx.Err()
+		case <-ch.turn.freed:
 		}
 	}
+	ch.turn.waiting.Add(-1)
+	return ch.drive(ctx, ready)
+}
+
+// drive receives headers until its caller, who has the turn, has become ready, and
+// gives the turn back.
+func (ch *channel) drive(ctx context.Context, ready chan struct{}) (err error) {
+	ch.mu.Lock()
+	ch.driving, ch.served = ready, false
+	ch.mu.Unlock()
+	for err == nil && !ch.served && len(ready) == 0 {
+		err = ch.receiveHeader(ctx, false)
+	}
+	if !ch.served {
+		ch.mu.Lock()
+		ch.driving = nil
+		ch.mu.Unlock()
+		if err == nil {
+			<-ready
+		}
+	}
+	ch.turn.giveBack()
+	ch.keeper.left()
+	return err
+}
+
+// receiveHeader receives one header and gives it to whom it belongs. If the context
+// ends a receive that stays is left for the next caller, others are cancelled.
+func (ch *channel) receiveHeader(ctx context.Context, stays bool) error {
+	var status mpicomm.Status
+	var err error
+	if ch.late == nil {
+		in := arrivals.Get().(*arrival)
+		op := ch.comm.RecvOp(mem.Of(in.buffer[:]), mpicomm.AnySource, headerTag)
+		op.Fits = true
+		if !stays {
+			status, err = mpicomm.Do(ctx, op)
+			if r := inFlight(err); r != nil {
+				ch.late, ch.lateIn = r, in
+				return ctx.Err()
+			}
+			if err != nil {
+				return err
+			}
+			ch.handle(status.Source, in, status.Count)
+			return nil
+		}
+		if ch.late, err = mpicomm.Post(op); err != nil {
+			return err
+		}
+		ch.lateIn = in
+	}
+	if status, err = ch.late.Wait(ctx); err != nil && ctx.Err() != nil {
+		if _, done, _ := ch.late.Test(); !done {
+			return ctx.Err()
+		}
+		status, err = ch.late.Wait(context.Background())
+	}
+	in := ch.lateIn
+	ch.late, ch.lateIn = nil, nil
 	if err != nil {
 		return err
 	}
-	return ch.handle(status.Source, in, in[:status.Count])
+	ch.handle(status.Source, in, status.Count)
+	return nil
 }
 
 // inFlight is the request of an InFlightError, or nil for another error or none.
@@ -342,84 +256,72 @@ func inFlight(err error) *mpicomm.Request {
 	return nil
 }
 
-// handle takes the acknowledgements out of a header and hands the message to who
-// waits for it.
-func (ch *channel) handle(source int, buffer *slotBuffer, b []byte) error {
+// handle takes the acknowledgements out of a header of n bytes and hands the message
+// to who waits for it. A header that cannot be understood concerns nobody but those
+// who wait for its sender.
+func (ch *channel) handle(source int, a *arrival, n int) {
+	ch.received.Add(1)
+	b := a.buffer[:n]
 	var room [wire.MaxAcks]uint16
 	prefix, acks, err := wire.ReadPrefix(b, ch.limits, room[:0])
-	if err != nil {
-		return fmt.Errorf("from rank %d of the job: %w", source, err)
-	}
 	ch.mu.Lock()
-	defer ch.mu.Unlock()
+	ch.handling = true
 	p := ch.peer(source)
+	p.heard++
 	for _, slot := range acks {
-		if !ch.acknowledged(p, slot) {
-			return fmt.Errorf("from rank %d of the job: %w: slot %d is acknowledged, but not in use", source, wire.ErrHeader, slot)
+		if err == nil && !ch.acknowledged(p, slot) {
+			err = fmt.Errorf("%w: slot %d is acknowledged, but not in use", wire.ErrHeader, slot)
 		}
 	}
-	if prefix.Slot == 0 {
-		slotBuffers.Put(buffer)
-	} else {
-		a := arrivals.Get().(*arrival)
-		*a = arrival{source: source, prefix: prefix, first: b, buffer: buffer}
-		ch.offer(a, false)
-	}
-	ch.wake = false // we look anyway
-	return nil
-}
-
-// offer gives a message to the first receiver that matches it, or keeps it: at
-// the front if it was given back. The caller holds mu.
-func (ch *channel) offer(a *arrival, back bool) {
-	for i, r := range ch.waiting {
-		if r.matches(a) {
-			ch.waiting = slices.Delete(ch.waiting, i, i+1)
-			r.got = a
-			ch.signal(r.ready)
-			return
+	var control func(source int, kind uint32, body []byte)
+	used := false
+	switch {
+	case err != nil:
+		ch.breakPeer(p, err)
+	case prefix.Slot != 0:
+		a.source, a.prefix, a.first = source, prefix, b
+		ch.arrive(p, a)
+		used = true
+	case prefix.Comm == wire.Control:
+		control = ch.control
+		if control == nil && len(ch.early) < maxEarly {
+			ch.early = append(ch.early, controlMessage{source, slices.Clone(b)})
 		}
 	}
-	at := len(ch.arrived)
-	if back {
-		at = 0
-	}
-	ch.arrived = slices.Insert(ch.arrived, at, a)
-}
-
-// match takes the first message that has arrived for the receiver, or makes it
-// wait.
-func (ch *channel) match(r *receiver) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	for i, a := range ch.arrived {
-		if r.matches(a) {
-			ch.arrived = slices.Delete(ch.arrived, i, i+1)
-			r.got = a
-			ch.signal(r.ready)
-			return
-		}
-	}
-	ch.waiting = append(ch.waiting, r)
-}
-
-// giveUp ends the wait of a receiver; a message that it has got meanwhile goes
-// back.
-func (ch *channel) giveUp(r *receiver) {
-	ch.mu.Lock()
-	ch.waiting = slices.DeleteFunc(ch.waiting, func(x *receiver) bool { return x == r })
-	got := r.got
+	ch.handling, ch.wake = false, false // whoever drives looks anyway
 	ch.mu.Unlock()
-	if got != nil {
-		ch.giveBack(got)
+	if control != nil {
+		ch.controlled(control, source, b)
+	}
+	if !used {
+		a.free()
 	}
 }
 
-// giveBack leaves a message to the next receiver that matches it.
-func (ch *channel) giveBack(a *arrival) {
+// breakPeer notes that nothing more can be understood of what a rank sends: who
+// waits for it, and will, fails. The caller holds mu.
+func (ch *channel) breakPeer(p *peer, err error) {
+	if p.broken != nil {
+		return
+	}
+	p.broken = fmt.Errorf("from rank %d of the job: %w", p.rank, err)
+	ch.matching.fail(ch, p.rank, p.broken)
+	for _, s := range p.streams {
+		ch.failSenders(s, p.broken)
+	}
+	for _, e := range ch.ends {
+		if e.out.peer == p {
+			ch.failSenders(&e.out, p.broken)
+			ch.failReceivers(e, p.broken)
+		}
+	}
+}
+
+// misunderstood is breakPeer for who does not hold mu.
+func (ch *channel) misunderstood(rank int, err error) {
 	ch.mu.Lock()
 	defer ch.unlock()
-	ch.offer(a, true)
+	ch.breakPeer(ch.peer(rank), err)
 }
 
 // takeAcks takes acknowledgements that a header to a rank carries along, and
@@ -427,7 +329,10 @@ func (ch *channel) giveBack(a *arrival) {
 func (ch *channel) takeAcks(rank int, acks []uint16) []uint16 {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	p := ch.peer(rank)
+	return ch.peer(rank).takeAcks(acks)
+}
+
+func (p *peer) takeAcks(acks []uint16) []uint16 {
 	n := min(len(p.owed), wire.MaxAcks)
 	acks = append(acks, p.owed[:n]...)
 	p.owed = slices.Delete(p.owed, 0, n)
@@ -444,16 +349,11 @@ func (ch *channel) owe(rank int, slots ...uint16) int {
 }
 
 // acknowledge notes that a message was received, and tells its sender when there
-// are enough of them.
+// are enough of them, or at once if the sender is short of slots.
 func (ch *channel) acknowledge(a *arrival) error {
 	source, slot := a.source, a.prefix.Slot
-	slotBuffers.Put(a.buffer)
-	if a.long != nil {
-		a.long.free()
-	}
-	*a = arrival{}
-	arrivals.Put(a)
-	if ch.owe(source, slot) < ackBatch {
+	a.free()
+	if ch.owe(source, slot) < ackBatch && slot <= manySlots {
 		return nil
 	}
 	h := wire.Header{Acks: ch.takeAcks(source, nil)}
@@ -461,6 +361,6 @@ func (ch *channel) acknowledge(a *arrival) error {
 	if err != nil {
 		return err
 	}
-	_, err = mpicomm.Do(context.Background(), ch.comm.SendOp(mem.Of(b), source, headerTag)) // short: it is copied
+	_, err = ch.comm.Isend(mem.Of(b), source, headerTag) // short: it is copied
 	return err
 }

@@ -24,7 +24,7 @@ func Unacknowledged(rank int) int {
 	ch, _ := openedChannel()
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return len(ch.peer(rank).bySlot)
+	return ch.peer(rank).slots.inUse()
 }
 
 // Kept counts the messages that have arrived and that nobody has received.
@@ -32,5 +32,5 @@ func Kept() int {
 	ch, _ := openedChannel()
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return len(ch.arrived)
+	return ch.matching.n
 }

@@ -24,7 +24,8 @@ type Comm struct {
 	sends      *progress.Op // the owner of sends that nobody waits for
 	sent       *Request     // what Isend returns for them
 
-	order order       // of collectives
+	order order // of collectives
+	late  lateSends
 	known *inner.Comm // to the other ranks; nil if the library did not make it
 
 	freed      atomic.Bool
@@ -122,6 +123,9 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := c.late.wait(ctx); err != nil {
 		return nil, err
 	}
 	r := &Request{comm: c}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
 )
@@ -37,15 +36,10 @@ func (p *process) introduceBells() []byte {
 }
 
 // shareBells finds those of the other ranks of this host.
-func (p *process) shareBells(all []byte) {
-	if p.bells == nil {
-		return
+func (p *process) shareBells(introductions [][]byte) {
+	if p.bells != nil {
+		p.withoutBells(p.bells.Meet(introductions))
 	}
-	var introductions [][]byte
-	for rank := range slices.Chunk(all, width) {
-		introductions = append(introductions, rank[toBells:toDebug])
-	}
-	p.withoutBells(p.bells.Meet(introductions))
 }
 
 // withoutBells gives them up if there is an error.

@@ -30,6 +30,7 @@ type Environment struct {
 	LocalSize      int    // ranks on this host
 	Binding        string // the cores that this process may use
 	GOMAXPROCS     string // its value, and what Init did about it
+	DeviceMemory   DeviceMemory
 	Quirks         []string
 	Settings       []Setting
 }
@@ -66,6 +67,7 @@ func (p *process) newInfo(settings []Setting, procs string, launcher cmpi.Launch
 		LocalSize:      p.start.LocalSize,
 		Binding:        binding(),
 		GOMAXPROCS:     procs,
+		DeviceMemory:   p.able,
 		Settings:       settings,
 	}
 	for _, q := range p.lib.Quirks() {
@@ -135,6 +137,13 @@ func (i Environment) String() string {
 	row("rank", "%d of %d, on this host %d of %d", i.Rank, i.Size, i.LocalRank, i.LocalSize)
 	row("binding", "%s", i.Binding)
 	row("GOMAXPROCS", "%s", i.GOMAXPROCS)
+	for j, c := range []Capability{i.DeviceMemory.PointToPoint, i.DeviceMemory.Datatypes, i.DeviceMemory.Collectives} {
+		able := "staged"
+		if c.Able {
+			able = "direct, of " + i.DeviceMemory.Device
+		}
+		row("device memory", "%s %s: %s", deviceUses[j], able, c.Why)
+	}
 	for _, q := range i.Quirks {
 		row("quirk", "%s", q)
 	}

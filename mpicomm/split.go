@@ -110,6 +110,10 @@ func gated(ctx context.Context, c *Comm, call func(*process) (*Comm, error)) (*C
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for another goroutine that makes a communicator: %w", ctx.Err())
 	}
+	if err := c.late.wait(ctx); err != nil {
+		<-p.gate
+		return nil, err
+	}
 	r := &Request{comm: c}
 	r.op.Init(p.engine, c.op(cmpi.Barrier, mem.Buffer{}, none, none).Spec)
 	if p.engine.Run(ctx, &r.op) != nil {

@@ -14,11 +14,11 @@ package cmpi
 static uint64_t call_poll(uint64_t e, uint64_t chain, uint32_t target, uint32_t want, uint32_t spins) {
   return ((m4g_engine *)(uintptr_t)e)->family->poll((m4g_engine *)(uintptr_t)e, (m4g_op *)(uintptr_t)chain, target, want, spins, 0);
 }
-static int call_init_thread(const m4g_family *f, int required) { return f->init_thread(required); }
-static void call_init(const m4g_family *f, m4g_start *s, int ours) { f->init(s, ours); }
-static int call_agree(const m4g_family *f, uint64_t comm, const char *mine, char *all, int width) { return f->agree(comm, mine, all, width); }
-static int call_finalize(const m4g_family *f) { return f->finalize(); }
-static int call_abort(const m4g_family *f, uint64_t comm, int code) { return f->abort(comm, code); }
+static int call_init_thread(const m4g_family *f, int required) { M4G_CALL(int, f->init_thread(required)); }
+static int call_init(const m4g_family *f, m4g_start *s, int ours) { M4G_CALL(int, (f->init(s, ours), s->rc)); }
+static int call_agree(const m4g_family *f, uint64_t comm, const char *mine, char *all, int width) { M4G_CALL(int, f->agree(comm, mine, all, width)); }
+static int call_finalize(const m4g_family *f) { M4G_CALL(int, f->finalize()); }
+static int call_abort(const m4g_family *f, uint64_t comm, int code) { M4G_CALL(int, f->abort(comm, code)); }
 static int call_error_class(const m4g_family *f, int code) { return f->error_class(code); }
 static void call_error_string(const m4g_family *f, int code, char *text, int size) { f->error_string(code, text, size); }
 static void call_version(const m4g_family *f, char *text, int size, int *major, int *minor) { f->version(text, size, major, minor); }
@@ -56,6 +56,7 @@ type Library struct {
 	Major   int    // MPI_Get_version
 	Minor   int
 	family  *C.m4g_family
+	handle  unsafe.Pointer // of dlopen
 }
 
 // Start is what MPI_Init_thread and the calls after it tell.
@@ -96,9 +97,8 @@ func (l *Library) Init(ours bool) (Start, error) {
 	for _, q := range l.Quirks() {
 		s.quirks |= C.uint32_t(q.Bit)
 	}
-	C.call_init(l.family, &s, whose)
-	if s.rc != 0 {
-		return Start{}, l.callError(C.GoString(s.failed), int(s.rc))
+	if rc := C.call_init(l.family, &s, whose); rc != 0 {
+		return Start{}, l.callError(C.GoString(s.failed), int(rc))
 	}
 	return Start{
 		Provided:  int(s.provided),

@@ -53,6 +53,7 @@ enum m4g_flag {
   M4G_IS_LARGE = 16,  // counted in engine.large
   M4G_FITS = 32,      // no message for this receive is longer than its buffer
   M4G_IN_PARTS = 64,  // the bytes lie where op->scratch says: m4g_parts
+  M4G_ON_DEVICE = 128, // the buffer is memory of a device
 };
 
 enum m4g_state {
@@ -327,12 +328,42 @@ struct m4g_family {
 
 extern const m4g_family m4g_openmpi, m4g_mpiabi, m4g_mpich;
 
+// What MPI needs where it uses a device: a context that is current on the thread
+// that calls it. Swap makes one current and returns the other that was before, or 0.
+// Without a device swap is NULL.
+typedef struct m4g_device {
+  uint64_t (*swap)(uint64_t context);
+  uint64_t context;
+} m4g_device;
+extern m4g_device m4g_use_device;
+
+// m4g_enter comes before every call of MPI that may make progress, and m4g_leave,
+// with what it returned, after it.
+static inline uint64_t m4g_enter(void) {
+  return __builtin_expect(m4g_use_device.swap != NULL, 0) ? m4g_use_device.swap(m4g_use_device.context) : 0;
+}
+static inline void m4g_leave(uint64_t before) {
+  if (__builtin_expect(before != 0, 0)) m4g_use_device.swap(before);
+}
+// M4G_CALL is the body of a function that makes such a call and returns its value.
+#define M4G_CALL(type, call)                                                                                           \
+  uint64_t before = m4g_enter();                                                                                       \
+  type value = call;                                                                                                   \
+  m4g_leave(before);                                                                                                   \
+  return value
+
 // m4g_open loads a library with dlopen; global makes its symbols visible to the
 // plugins that it loads (Open MPI). It returns NULL and the reason in text.
 void *m4g_open(const char *path, int global, char *text, int size);
 // m4g_loaded finds a library that is in the process already.
 void *m4g_loaded(const char *soname);
 int m4g_has(void *library, const char *symbol);
+// m4g_query_cuda calls MPIX_Query_cuda_support (Open MPI, MVAPICH2), m4g_query_gpu
+// MPIX_GPU_query_support for CUDA (MPICH): 0 or 1, -1 where there is none.
+// m4g_flag reads a variable of type bool likewise.
+int m4g_query_cuda(void *library);
+int m4g_query_gpu(void *library);
+int m4g_flag(void *library, const char *symbol);
 // m4g_abi_version is the major version of the standard ABI (MPI-5.0 20.2) that a
 // library has, -1 if it has another binary interface.
 int m4g_abi_version(void *library);

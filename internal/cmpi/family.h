@@ -273,7 +273,7 @@ static int post_imrecv(m4g_op *o, MPI_Request *r) {
   int rc;
   if (o->count > o->len) {
     o->truncated = 1;
-    if (o->len == 0) { // any two guard bytes do
+    if (o->len == 0 || o->flags & M4G_ON_DEVICE) { // any two guard bytes do
       rc = guard_type(0, &type);
       return rc != MPI_SUCCESS ? rc : mpi.Imrecv(o->scratch, 1, type, &message, r);
     }
@@ -755,6 +755,7 @@ static void test(m4g_engine *e, int wide) {
 // operations of target are complete, or anything that somebody else waits for,
 // or spins passes are over. It returns the operations that are done.
 static uint64_t poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t want, uint32_t spins, uint32_t flags) {
+  uint64_t before = m4g_enter();
   e->target = target;
   e->got = 0;
   e->others = 0;
@@ -772,6 +773,7 @@ static uint64_t poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t wan
     if (flags & M4G_POLL_DRIVER && atomic_load_explicit(&e->preempt, memory_order_relaxed)) break;
     if (e->yield != 0 && i % e->yield == e->yield - 1) sched_yield();
   }
+  m4g_leave(before);
   if (spins > 1) atomic_store_explicit(&e->epoch, e->epoch + 1, memory_order_relaxed);
   if (e->calls++ % 16 == 0) {
     struct timespec now;

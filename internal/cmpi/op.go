@@ -78,6 +78,7 @@ const (
 	Reserved  = C.M4G_RESERVED
 	Fits      = C.M4G_FITS
 	InParts   = C.M4G_IN_PARTS
+	OnDevice  = C.M4G_ON_DEVICE
 )
 
 // NewSlab allocates n operations. They are never freed: MPI or a sleeping peer

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+m4g_device m4g_use_device;
+
 void *m4g_open(const char *path, int global, char *text, int size) {
   void *library = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
   if (library == NULL) {
@@ -25,6 +27,25 @@ void *m4g_open(const char *path, int global, char *text, int size) {
 void *m4g_loaded(const char *soname) { return dlopen(soname, RTLD_NOW | RTLD_NOLOAD); }
 
 int m4g_has(void *library, const char *symbol) { return dlsym(library, symbol) != NULL; }
+
+int m4g_query_cuda(void *library) {
+  int (*query)(void);
+  *(void **)&query = dlsym(library, "MPIX_Query_cuda_support");
+  return query != NULL ? query() != 0 : -1;
+}
+
+int m4g_query_gpu(void *library) {
+  enum { CUDA = 0 }; // MPIX_GPU_SUPPORT_CUDA
+  int (*query)(int type, int *supported), supported = 0;
+  *(void **)&query = dlsym(library, "MPIX_GPU_query_support");
+  if (query == NULL) return -1;
+  return query(CUDA, &supported) == 0 && supported != 0;
+}
+
+int m4g_flag(void *library, const char *symbol) {
+  const char *flag = dlsym(library, symbol);
+  return flag != NULL ? *flag != 0 : -1;
+}
 
 int m4g_abi_version(void *library) {
   int (*get_version)(int *major, int *minor), major = -1, minor = -1;

@@ -56,7 +56,7 @@ func (e *Engine) park() {
 	e.parked.Store(true)
 	idle := e.c.Attended()
 	if e.Funnel {
-		idle = !e.Busy()
+		idle = !e.polls()
 	}
 	if idle && !e.c.Submitted() && !e.stopping.Load() && !e.urgent.Load() && len(e.calls) == 0 {
 		<-e.wake
@@ -115,7 +115,7 @@ func (e *Engine) runFunnel() {
 		case done != nil:
 			event = time.Now()
 			runtime.Gosched()
-		case !e.Busy():
+		case !e.polls():
 			e.park()
 		default:
 			if e.nap(time.Since(event)) {

@@ -41,6 +41,7 @@ type Engine struct {
 
 	owed     bool         // somebody was woken and has not had its turn; under the lead
 	detached atomic.Int64 // queued sends that nobody waits for
+	later    later
 	// sync shows the race detector the order that the lead imposes, which it
 	// cannot see in C memory.
 	sync atomic.Int64
@@ -295,19 +296,22 @@ func (e *Engine) Close(bound time.Duration) bool {
 func (e *Engine) Outstanding() (ops []*Op) {
 	e.Exclusive(func() {
 		e.slots.each(func(op *Op) {
-			if op.detach == nil {
+			if op.detach == nil && !op.isPart {
 				ops = append(ops, op)
 			}
 		})
 	})
-	return ops
+	return append(ops, e.later.list()...)
 }
 
 // Detached counts the sends in flight that nobody waits for.
 func (e *Engine) Detached() int64 { return e.detached.Load() }
 
 // Busy tells whether anything is in flight or on its way.
-func (e *Engine) Busy() bool { return e.c.Outstanding() != 0 || e.c.Submitted() }
+func (e *Engine) Busy() bool { return e.polls() || e.later.any() }
+
+// polls tells whether there is something to poll for.
+func (e *Engine) polls() bool { return e.c.Outstanding() != 0 || e.c.Submitted() }
 
 // Polls counts the polls so far by somebody who waits.
 func (e *Engine) Polls() uint64 { return e.c.Epoch.Load() }
