@@ -122,7 +122,7 @@ func (ch *channel) ask(s *stream) *sender {
 	}
 	s.queue.push(w)
 	ch.grant(s)
-	if w.slot == 0 {
+	if w.slot == 0 && (s.unacked >= window || s.wants) {
 		s.stalls++
 	}
 	return w

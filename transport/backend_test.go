@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -308,20 +309,26 @@ func TestCloseFlushes(t *testing.T) {
 	const n = 300
 	if c.Rank() == 1 {
 		sent := make(chan error, n)
+		var called atomic.Int64
 		for range n {
-			go func() { sent <- conn.SendMessage(ctx, []mem.Buffer{mem.Of(make([]byte, 3000))}) }()
+			go func() {
+				called.Add(1)
+				sent <- conn.SendMessage(ctx, []mem.Buffer{mem.Of(make([]byte, 3000))})
+			}()
 		}
-		for conn.Stats().Unacknowledged < 64 {
+		for called.Load() < n || conn.Stats().Unacknowledged < 64 {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(20 * time.Millisecond) // all have called
+		time.Sleep(50 * time.Millisecond)
+		mpitest.Sync(t)
 		require.NoError(t, conn.Close())
 		for range n {
 			require.NoError(t, <-sent)
 		}
 		return
 	}
-	time.Sleep(50 * time.Millisecond)
+	mpitest.Sync(t)
+	time.Sleep(20 * time.Millisecond)
 	for range n {
 		_, err := conn.RecvMessage(ctx)
 		require.NoError(t, err)
@@ -342,7 +349,9 @@ func TestCloseGivesUp(t *testing.T) {
 	for range 100 {
 		go func() { sent <- here.SendMessage(ctx, bytesOf("x")) }()
 	}
-	require.Eventually(t, func() bool { return here.Stats().CreditStalls >= 36 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return here.Stats().Unacknowledged == 64 }, 10*time.Second, time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // all have called
+	require.Positive(t, here.Stats().CreditStalls)
 	require.ErrorContains(t, here.Close(), "messages were dropped")
 	dropped := 0
 	for range 100 {
@@ -362,7 +371,11 @@ func TestClosedWithLongMessage(t *testing.T) {
 	conn := connect(t, c)
 	if c.Rank() == 1 {
 		require.NoError(t, conn.SendMessage(ctx, []mem.Buffer{mem.Of(make([]byte, 8<<20))}))
-		require.ErrorIs(t, conn.SendMessage(ctx, []mem.Buffer{mem.Of(make([]byte, 8<<20))}), net.ErrClosed)
+		var err error
+		for err == nil { // until it is heard
+			err = conn.SendMessage(ctx, []mem.Buffer{mem.Of(make([]byte, 8<<20))})
+		}
+		require.ErrorIs(t, err, net.ErrClosed)
 		return
 	}
 	for conn.Stats().Waiting == 0 {
