@@ -64,7 +64,7 @@ func (ch *channel) keep(ctx context.Context) {
 		}
 		if !ch.stand(ctx) {
 			k.parked.Store(true)
-			if len(ch.turn) > 0 {
+			if ch.turn.held.Load() {
 				select {
 				case <-k.nudge:
 				case <-ctx.Done():
@@ -79,14 +79,12 @@ func (ch *channel) keep(ctx context.Context) {
 // has the turn.
 func (ch *channel) stand(ctx context.Context) bool {
 	for {
-		select {
-		case ch.turn <- struct{}{}:
-		default:
+		if !ch.turn.try() {
 			return false
 		}
 		err := ch.post()
 		posted := ch.late
-		<-ch.turn
+		ch.turn.giveBack()
 		if err != nil { // of MPI: others will meet it, too
 			return true
 		}
@@ -95,16 +93,14 @@ func (ch *channel) stand(ctx context.Context) bool {
 		case <-ctx.Done():
 			return true
 		}
-		select {
-		case ch.turn <- struct{}{}:
-		default:
+		if !ch.turn.try() {
 			return false
 		}
 		mine := ch.late == posted
 		if mine {
 			err = ch.receiveHeader(ctx)
 		}
-		<-ch.turn
+		ch.turn.giveBack()
 		if !mine || err != nil {
 			return true
 		}
@@ -137,12 +133,10 @@ func (ch *channel) finalize() {
 		cancel()
 		<-gone
 	}
-	select {
-	case ch.turn <- struct{}{}:
-	default:
+	if !ch.turn.try() {
 		return // somebody waits for a message, and knows it
 	}
-	defer func() { <-ch.turn }()
+	defer ch.turn.giveBack()
 	if ch.late != nil && ch.late.Cancel() == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -212,7 +206,9 @@ func (ch *channel) discardAll(p *peer) {
 		}
 		a := p.discards.queue.pop()
 		ch.mu.Unlock()
-		r := receiving{ch: ch, known: &worldComm, alloc: fresh, got: a}
+		r := receivings.Get().(*receiving)
+		r.ch, r.known, r.alloc, r.got = ch, &worldComm, fresh, a
 		_, _ = r.receive(context.Background())
+		r.free()
 	}
 }

@@ -98,41 +98,50 @@ type sender struct {
 	err    error // why it gets none
 }
 
-// enqueue asks for a slot for a message, in call order. The sender is ready at
-// once if there is one.
-func (ch *channel) enqueue(dest int, key streamKey) *sender {
-	ch.mu.Lock()
-	defer ch.unlock()
-	p := ch.peer(dest)
+// spareStreams is how many streams of a peer are kept for their next use.
+const spareStreams = 256
+
+// stream is the one of a name. The caller holds mu.
+func (p *peer) stream(key streamKey) *stream {
 	s := p.streams[key]
 	if s == nil {
 		s = &stream{key: key, peer: p, failed: p.broken}
 		p.streams[key] = s
 	}
-	return ch.ask(s)
+	return s
 }
 
-// ask is enqueue for a stream. The caller holds mu.
-func (ch *channel) ask(s *stream) *sender {
-	w := senders.Get().(*sender)
+// ask asks for a slot for a message of a stream, in call order. The sender has one,
+// or has been refused, or waits for one, which it returns. The caller holds mu.
+func (ch *channel) ask(s *stream, w *sender) (waits bool) {
 	w.slot, w.err, w.stream = 0, s.failed, s
 	if w.err != nil {
-		w.ready <- struct{}{}
-		return w
+		return false
 	}
 	s.queue.push(w)
-	ch.grant(s)
-	if w.slot == 0 && (s.unacked >= window || s.wants) {
+	if ch.take(s) == w {
+		return false
+	}
+	if s.unacked >= window || s.wants {
 		s.stalls++
 	}
-	return w
+	return true
 }
 
 // grant gives the first sender of a stream a slot, if it may have one, and returns
 // whether it did.
 func (ch *channel) grant(s *stream) bool {
+	w := ch.take(s)
+	if w != nil {
+		ch.signal(w.ready)
+	}
+	return w != nil
+}
+
+// take is grant without a signal; it returns who has got a slot.
+func (ch *channel) take(s *stream) *sender {
 	if s.queue.len() == 0 || s.posting || s.unacked >= window {
-		return false
+		return nil
 	}
 	t := &s.peer.slots
 	slot := t.take(s)
@@ -145,14 +154,13 @@ func (ch *channel) grant(s *stream) bool {
 			}
 			t.wanting[i].push(s)
 		}
-		return false
+		return nil
 	}
 	w := s.queue.pop()
 	w.slot = slot
 	s.posting = true
 	s.unacked++
-	ch.signal(w.ready)
-	return true
+	return w
 }
 
 // posted tells that the message of a sender is on its way, or with sent false
@@ -175,7 +183,6 @@ func (ch *channel) posted(w *sender, sent bool) {
 	default:
 	}
 	w.stream, w.err = nil, nil
-	senders.Put(w)
 	calls := s.isQuiet()
 	ch.unlock()
 	for _, f := range calls {
@@ -228,9 +235,9 @@ func (ch *channel) failSenders(s *stream, err error) {
 	}
 }
 
-// forget drops a stream that is not in use.
+// forget drops a stream that is not in use, if there are many.
 func (s *stream) forget() {
-	if s.unacked == 0 && s.queue.len() == 0 && !s.posting && !s.kept && !s.wants {
+	if len(s.peer.streams) > spareStreams && s.unacked == 0 && s.queue.len() == 0 && !s.posting && !s.kept && !s.wants {
 		delete(s.peer.streams, s.key)
 	}
 }

@@ -84,9 +84,11 @@ type Device struct {
 	guard
 	open int // buffers, streams, events and pools; under guard.mu
 
-	own    sync.Mutex // for what follows: what the library keeps for itself
-	events []cuda.Event
-	stage  *PinnedPool
+	own     sync.Mutex // for what follows: what the library keeps for itself
+	events  []cuda.Event
+	stage   *PinnedPool
+	streams map[*Stream]struct{} // that NewStream has made
+	lanes   [2]*lane             // of messages
 }
 
 // OpenDevice opens the device with an ordinal from 0. Close it after everything
@@ -108,7 +110,9 @@ func OpenDevice(ordinal int) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gpu.OpenDevice: device %d: %w", ordinal, err)
 	}
-	return &Device{info: info, handle: handle, ctx: ctx}, nil
+	d := &Device{info: info, handle: handle, ctx: ctx, streams: map[*Stream]struct{}{}}
+	noteOpened(d)
+	return d, nil
 }
 
 // localRanks are the variables in which launchers tell a process its number among
@@ -188,12 +192,18 @@ func (d *Device) Close() error {
 	if err != nil {
 		return d.wrap("Close", err)
 	}
+	noteClosed(d)
 	var all []error
 	for _, e := range d.events {
 		all = append(all, cuda.EventDestroy(d.ctx, e))
 	}
 	if d.stage != nil {
 		all = append(all, d.stage.empty())
+	}
+	for _, l := range d.lanes {
+		if l != nil {
+			all = append(all, l.close()...)
+		}
 	}
 	all = append(all, cuda.Release(d.handle))
 	return d.wrap("Close", errors.Join(all...))

@@ -53,10 +53,15 @@ func (m *mark) record(s *Stream, keep ...any) error {
 		m.put()
 		return err
 	}
+	m.watch(keep...)
+	return nil
+}
+
+// watch has a mark that was recorded polled.
+func (m *mark) watch(keep ...any) {
 	m.w = newWaiter(m.d.ctx, m.event, m.put)
 	m.w.keep = keep
 	polling.add(m.w)
-	return nil
 }
 
 // waiter is an event that somebody waits for.
@@ -80,6 +85,16 @@ func (w *waiter) wait(ctx context.Context) error {
 		return w.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// ready tells whether wait would not wait.
+func (w *waiter) ready() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -29,7 +29,11 @@ func (d *Device) NewStream() (*Stream, error) {
 		d.release()
 		return nil, d.wrap("NewStream", err)
 	}
-	return &Stream{d: d, handle: handle, drained: make(chan struct{})}, nil
+	s := &Stream{d: d, handle: handle, drained: make(chan struct{})}
+	d.own.Lock()
+	d.streams[s] = struct{}{}
+	d.own.Unlock()
+	return s, nil
 }
 
 // StreamFromHandle uses a CUstream that another library has made in the device's
@@ -109,6 +113,9 @@ func (s *Stream) Destroy() error {
 	}
 	defer s.d.release()
 	s.finish()
+	s.d.own.Lock()
+	delete(s.d.streams, s)
+	s.d.own.Unlock()
 	close(s.drained)
 	if s.foreign {
 		return nil

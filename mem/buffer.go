@@ -47,10 +47,17 @@ type Data interface {
 type Buffer struct {
 	// The memory, or, where the garbage collector does not know it, what keeps
 	// it alive. Then addr is its address.
-	ptr  unsafe.Pointer
-	addr uintptr
-	n    int
-	kind Kind
+	ptr     unsafe.Pointer
+	addr    uintptr
+	n       int
+	kind    Kind
+	ordered bool // ptr is an *order
+}
+
+// order is what Ordered adds.
+type order struct {
+	keep unsafe.Pointer // the buffer's own ptr
+	by   any
 }
 
 // Of refers to the memory of a slice, from its first element to its length;
@@ -105,6 +112,35 @@ func (b Buffer) Len() int { return b.n }
 
 // Kind is the kind of memory that the buffer lies in.
 func (b Buffer) Kind() Kind { return b.kind }
+
+// Ordered refers to the same memory, for operations that are ordered by something
+// else: package gpu gives a stream or an event, which is what [Buffer.Order] returns.
+// Programs call gpu.Buffer.On and After instead. It panics for Go memory, which no
+// device uses.
+func (b Buffer) Ordered(by any) Buffer {
+	switch {
+	case b.n == 0:
+		return b
+	case b.addr == 0:
+		panic("mem.Buffer.Ordered: Go memory is in no device's order")
+	case b.ordered:
+		b.ptr = (*order)(b.ptr).keep
+	}
+	b.ptr, b.ordered = unsafe.Pointer(&order{b.ptr, by}), true
+	return b
+}
+
+// Order is what orders operations on the buffer, nil if nothing was given.
+func (b Buffer) Order() any {
+	if !b.ordered {
+		return nil
+	}
+	return (*order)(b.ptr).by
+}
+
+// Plain tells whether the buffer is host memory in nobody's order, which is all that
+// most messages are of.
+func (b Buffer) Plain() bool { return b.kind == Host && !b.ordered }
 
 // Addr is the address of the first byte. For Go memory it is valid only while
 // something else refers to that memory.

@@ -287,3 +287,45 @@ func TestOfAllocatesNothing(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(100, f), name)
 	}
 }
+
+func TestOrdered(t *testing.T) {
+	block, err := mem.Alloc(64)
+	require.NoError(t, err)
+	buf := block.Buffer()
+	require.Nil(t, buf.Order())
+	require.True(t, buf.Plain())
+	first, second := "first", "second"
+	part := buf.Ordered(&first).Slice(8, 16)
+	require.Same(t, &first, part.Order())
+	require.False(t, part.Plain())
+	require.Equal(t, buf.Addr()+8, part.Addr())
+	require.Same(t, &second, part.Ordered(&second).Order())
+	require.Same(t, &first, part.Order())
+	part.Bytes()[0] = 7
+	require.Equal(t, byte(7), block.Bytes()[8])
+	require.Nil(t, buf.Slice(3, 3).Ordered(&first).Order())
+	require.False(t, mem.FromPointer(4096, 1, mem.Device, nil).Plain())
+	require.PanicsWithValue(t, "mem.Buffer.Ordered: Go memory is in no device's order", func() { mem.Of([]byte{1}).Ordered(&first) })
+	require.NoError(t, block.Free())
+}
+
+// TestOrderedKeepsItsOwner shows that an order does not take the place of the owner.
+func TestOrderedKeepsItsOwner(t *testing.T) {
+	type owner [64]byte
+	collected := make(chan struct{})
+	buf := func() mem.Buffer {
+		o := new(owner)
+		runtime.SetFinalizer(o, func(*owner) { close(collected) })
+		return mem.FromPointer(4096, 8, mem.Device, o).Ordered("a").Ordered("b")
+	}()
+	for range 3 {
+		runtime.GC()
+	}
+	select {
+	case <-collected:
+		t.Fatal("the owner was collected while a buffer refers to it")
+	case <-time.After(20 * time.Millisecond):
+	}
+	require.Equal(t, "b", buf.Order())
+	runtime.KeepAlive(buf)
+}

@@ -62,9 +62,6 @@ func Ibcast[D mem.Data](c *Comm, buf D, root int) (*Request, error) {
 
 func bcastOp(c *Comm, buf mem.Buffer, root int) (Op, error) {
 	op := c.collective(cmpi.Bcast, buf, progress.Coll{Type: cmpi.Byte, Size: 1, Count: buf.Len(), Root: int32(root)})
-	if buf.Kind() == mem.Device {
-		return op, deviceError("ibcast")
-	}
 	return op, op.checkRoot()
 }
 

@@ -19,11 +19,13 @@ type Comm struct {
 	handle     uint64
 	rank, size int
 	tagUB      int
+	peers      cmpi.Peers // whom to ring
 	name       string
 	sends      *progress.Op // the owner of sends that nobody waits for
 	sent       *Request     // what Isend returns for them
 
-	order order       // of collectives
+	order order // of collectives
+	late  lateSends
 	known *inner.Comm // to the other ranks; nil if the library did not make it
 
 	freed      atomic.Bool
@@ -38,6 +40,7 @@ func (p *process) newComm(comm cmpi.Comm, name string) (*Comm, error) {
 	if err := p.introduce(c); err != nil {
 		return nil, err
 	}
+	c.peers = p.peers(c.known.Ranks)
 	if !p.config.Debug {
 		return c, nil
 	}
@@ -52,7 +55,7 @@ func (p *process) newComm(comm cmpi.Comm, name string) (*Comm, error) {
 }
 
 func (p *process) wrapComm(comm cmpi.Comm, name string) *Comm {
-	c := &Comm{p: p, handle: comm.Handle, rank: comm.Rank, size: comm.Size, tagUB: p.start.TagUB, name: name}
+	c := &Comm{p: p, peers: p.everyPeer(), handle: comm.Handle, rank: comm.Rank, size: comm.Size, tagUB: p.start.TagUB, name: name}
 	c.sends = progress.Detach(c.sendFailed)
 	c.sent = &Request{comm: c}
 	c.sent.op.Complete(c.op(cmpi.Send, mem.Buffer{}, none, none).Spec)
@@ -120,6 +123,9 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := c.late.wait(ctx); err != nil {
 		return nil, err
 	}
 	r := &Request{comm: c}

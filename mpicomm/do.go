@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -37,6 +38,11 @@ func Do(ctx context.Context, op Op) (Status, error) {
 	}
 	if err := ctx.Err(); err != nil {
 		return Status{}, fmt.Errorf("%s: %w", kindNames[op.Kind], err)
+	}
+	if op.special() {
+		if status, handled, err := p.doSpecial(ctx, &op); handled {
+			return status, err
+		}
 	}
 	if op.Kind == cmpi.Send && p.engine.SendShort(op.comm.sends, &op.Spec) {
 		return Status{}, nil
@@ -86,6 +92,19 @@ func DoAll(ctx context.Context, statuses []Status, ops ...Op) ([]Status, error) 
 		return statuses, fmt.Errorf("%s: %w", kindNames[ops[0].Kind], err)
 	}
 	first := len(statuses)
+	if slices.ContainsFunc(ops, func(op Op) bool { return op.special() }) {
+		r, err := p.postSpecial(slices.Clone(ops))
+		if err != nil {
+			return statuses, err
+		}
+		if r != nil {
+			if _, err := r.await(ctx); !r.op.Done() {
+				return statuses, err
+			} else {
+				return append(statuses, r.Statuses()...), err
+			}
+		}
+	}
 	var failed error
 	waited, err := p.engine.DoSet(ctx, len(ops), func(i int) progress.Spec { return ops[i].Spec }, func(i int, s *cmpi.Op) {
 		res := progress.ResultOf(s)
@@ -121,7 +140,7 @@ func (r *Request) settle() bool {
 	p := r.comm.p
 	for i := range r.op.N() {
 		// A transfer cannot be cancelled, but as a rule it is not long.
-		if spec, _ := r.op.At(i); !cancels(spec.Kind) && spec.Kind != cmpi.Imrecv && r.op.N() == 1 {
+		if spec, _ := r.op.At(i); spec.Bound || !cancels(spec.Kind) && spec.Kind != cmpi.Imrecv && r.op.N() == 1 {
 			return false
 		}
 	}
@@ -185,6 +204,12 @@ func RecvAlloc(ctx context.Context, c *Comm, source, tag int, alloc func(Status)
 			err = ctx.Err()
 		}
 	}
+	if err == nil && !buf.Plain() {
+		var handled bool
+		if status, handled, err = p.recvSpecial(ctx, r, buf); handled {
+			return status, err
+		}
+	}
 	if err != nil { // the message is for somebody else
 		r.op.Again(cmpi.Unmatch, mem.Buffer{})
 		if p.engine.Run(context.Background(), &r.op) == nil {
@@ -212,8 +237,6 @@ func allocate(alloc func(Status) (mem.Buffer, error), status Status) (buf mem.Bu
 	ok = true
 	switch {
 	case err != nil:
-	case buf.Kind() == mem.Device:
-		err = fmt.Errorf("alloc returned device memory: %w", errUnsupported)
 	case buf.Len() < status.Count:
 		err = &Error{
 			Op: "imrecv", Class: ErrBuffer, Peer: status.Source, Tag: status.Tag,

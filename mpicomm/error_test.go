@@ -113,7 +113,7 @@ func TestDeviceBuffer(t *testing.T) {
 	_, recvErr := comm.Irecv(buf, 0, 1)
 	for _, err := range []error{sendErr, recvErr, coro.Send(mpitest.Context(t), comm, buf, 0, 1)} {
 		require.ErrorIs(t, err, errors.ErrUnsupported)
-		require.ErrorContains(t, err, "copy it to the host")
+		require.ErrorContains(t, err, "device memory needs package gpu")
 	}
 }
 

@@ -23,12 +23,14 @@ type Environment struct {
 	ThreadLevel    ThreadLevel // provided by MPI
 	Funneled       bool        // one thread makes all MPI calls
 	Attached       bool        // another package had initialised MPI
+	Doorbell       string      // which ranks wake each other's drivers, or why none do
 	TagUB          int         // the largest tag
 	Rank, Size     int
 	LocalRank      int    // among the ranks of this host
 	LocalSize      int    // ranks on this host
 	Binding        string // the cores that this process may use
 	GOMAXPROCS     string // its value, and what Init did about it
+	DeviceMemory   DeviceMemory
 	Quirks         []string
 	Settings       []Setting
 }
@@ -57,6 +59,7 @@ func (p *process) newInfo(settings []Setting, procs string, launcher cmpi.Launch
 		ThreadLevel:    ThreadLevel(p.start.Provided + 1),
 		Funneled:       p.funnel,
 		Attached:       p.attached,
+		Doorbell:       p.describeBells(),
 		TagUB:          p.start.TagUB,
 		Rank:           p.start.Rank,
 		Size:           p.start.Size,
@@ -64,6 +67,7 @@ func (p *process) newInfo(settings []Setting, procs string, launcher cmpi.Launch
 		LocalSize:      p.start.LocalSize,
 		Binding:        binding(),
 		GOMAXPROCS:     procs,
+		DeviceMemory:   p.able,
 		Settings:       settings,
 	}
 	for _, q := range p.lib.Quirks() {
@@ -128,10 +132,18 @@ func (i Environment) String() string {
 		threads += ", of an MPI that another package has initialised"
 	}
 	row("thread level", "%s", threads)
+	row("doorbell", "%s", i.Doorbell)
 	row("tag limit", "%d", i.TagUB)
 	row("rank", "%d of %d, on this host %d of %d", i.Rank, i.Size, i.LocalRank, i.LocalSize)
 	row("binding", "%s", i.Binding)
 	row("GOMAXPROCS", "%s", i.GOMAXPROCS)
+	for j, c := range []Capability{i.DeviceMemory.PointToPoint, i.DeviceMemory.Datatypes, i.DeviceMemory.Collectives} {
+		able := "staged"
+		if c.Able {
+			able = "direct, of " + i.DeviceMemory.Device
+		}
+		row("device memory", "%s %s: %s", deviceUses[j], able, c.Why)
+	}
 	for _, q := range i.Quirks {
 		row("quirk", "%s", q)
 	}

@@ -3,6 +3,7 @@ package mpicomm
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
 	"github.com/mpi4go/mpi4go/internal/progress"
@@ -20,7 +21,7 @@ type Op struct {
 func (c *Comm) op(kind uint8, buf mem.Buffer, peer, tag int) Op {
 	op := Op{c, progress.Spec{Kind: kind, Peer: peer, Tag: tag, Buf: buf}}
 	if c != nil {
-		op.Comm = c.handle
+		op.Comm, op.Peers = c.handle, c.peers
 	}
 	return op
 }
@@ -67,7 +68,7 @@ func (c *Comm) RecvPartsOp(parts []mem.Buffer, source, tag int) Op {
 
 // check finds the mistakes that can be seen without MPI.
 func (op *Op) check() (*process, error) {
-	if c := op.comm; c != nil && op.Parts == nil && c.ready() && uint(op.Peer) < uint(c.size) && uint(op.Tag) <= uint(c.tagUB) && op.Buf.Kind() != mem.Device {
+	if c := op.comm; c != nil && op.Parts == nil && c.ready() && uint(op.Peer) < uint(c.size) && uint(op.Tag) <= uint(c.tagUB) {
 		return c.p, nil
 	}
 	p, err := op.comm.usable(op.Kind)
@@ -107,19 +108,11 @@ func (op *Op) explain(p *process, name string) error {
 				return fail(ErrCount, "part %d has %d bytes; a part has at most 2^31-1: send it as a message of its own", i, part.Len())
 			}
 			if part.Kind() == mem.Device {
-				return deviceError(name)
+				return fmt.Errorf("%s: part %d is device memory: send it as a message of its own, or all parts with coro.SendMessage: %w", name, i, errUnsupported)
 			}
 		}
 	}
-	if op.Buf.Kind() == mem.Device {
-		return deviceError(name)
-	}
 	return nil
-}
-
-// deviceError is for memory that this version does not pass to MPI.
-func deviceError(op string) error {
-	return fmt.Errorf("%s: device memory: this version passes host memory only; copy it to the host: %w", op, errUnsupported)
 }
 
 // Isend starts a standard send of the buffer to a rank. The buffer belongs to
@@ -162,6 +155,20 @@ func post(op Op) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	if op.special() {
+		c, err := p.carry(&op)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			r, queued := c.begin()
+			if queued {
+				return op.comm.sent, nil
+			}
+			r.watch()
+			return r, nil
+		}
+	}
 	if op.Kind == cmpi.Send && p.engine.SendShort(op.comm.sends, &op.Spec) {
 		return op.comm.sent, nil
 	}
@@ -182,6 +189,15 @@ func Post(ops ...Op) (*Request, error) {
 	p, err := checkAll(ops)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(ops, func(op Op) bool { return op.special() }) {
+		r, err := p.postSpecial(slices.Clone(ops))
+		if r != nil {
+			r.watch()
+		}
+		if r != nil || err != nil {
+			return r, err
+		}
 	}
 	r := &Request{comm: ops[0].comm}
 	r.initSet(p, ops)

@@ -79,16 +79,33 @@ func (c *Comm) beginChecked(op Op) (*Request, error) {
 	}
 	all := make([]byte, c.size*mine.Len())
 	r := &Request{comm: c}
-	if pieces := op.pieces(); pieces != nil {
+	var late *carrier
+	if op.special() {
+		if late, err = p.carry(&op); err != nil {
+			return nil, err
+		}
+	}
+	switch pieces := op.pieces(); {
+	case late != nil:
+		r = late.prepare()
+	case pieces != nil:
 		r.initSet(p, pieces)
-	} else {
+	default:
 		r.op.Init(p.engine, op.Spec)
 	}
 	c.order.Lock()
 	defer c.order.Unlock()
 	announced, err := Iallgather(c.order.shadow, mine.Bytes(), all)
-	if err != nil {
+	refuse := func(err error) {
+		if late != nil {
+			late.refuse(err)
+			return
+		}
+		r.refused = err
 		p.engine.Discard(&r.op)
+	}
+	if err != nil {
+		refuse(err)
 		return nil, err
 	}
 	before, now := c.order.last, make(chan struct{})
@@ -102,12 +119,14 @@ func (c *Comm) beginChecked(op Op) (*Request, error) {
 		if err == nil {
 			err = compareCalls(all)
 		}
-		if err != nil {
-			r.refused = err
-			p.engine.Discard(&r.op)
-			return
+		switch {
+		case err != nil:
+			refuse(err)
+		case late != nil:
+			go late.run()
+		default:
+			p.engine.Begin(&r.op)
 		}
-		p.engine.Begin(&r.op)
 	}()
 	r.watch()
 	return r, nil

@@ -38,6 +38,22 @@ func (m *Message) Imrecv(buf mem.Buffer) (*Request, error) {
 	if m.taken.Swap(true) {
 		return nil, &Error{Op: "imrecv", Class: ErrRequest, Peer: op.Peer, Tag: op.Tag, Text: "the message was received already"}
 	}
+	if !buf.Plain() {
+		c, err := p.carry(&op)
+		if err == nil && c != nil && !c.direct {
+			err = c.checkLimit(m.status.Count)
+		}
+		if err != nil {
+			m.taken.Store(false)
+			return nil, fmt.Errorf("imrecv: %w", err)
+		}
+		if c != nil {
+			c.held = m
+			r := c.start()
+			r.watch()
+			return r, nil
+		}
+	}
 	r := &Request{comm: m.comm}
 	r.op.Init(p.engine, op.Spec)
 	r.op.Matched(m.handle, int64(m.status.Count))

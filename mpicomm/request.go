@@ -18,7 +18,8 @@ import (
 type Request struct {
 	op      progress.Op
 	comm    *Comm
-	refused error       // why it was never begun: see Comm.beginChecked
+	refused error       // why it was never begun, or what a device has failed at
+	members []*Request  // by which a set is carried out that is late
 	asked   atomic.Bool // somebody has seen that it is done (Config.Debug)
 }
 
@@ -102,7 +103,11 @@ func (r *Request) Cancel() error {
 		return err
 	}
 	for i := range r.op.N() {
-		if spec, _ := r.op.At(i); spec.Kind != cmpi.Recv {
+		spec, _ := r.op.At(i)
+		if spec.Bound {
+			return fmt.Errorf("cancel: what belongs to a message of many buffers cannot be cancelled: %w", errUnsupported)
+		}
+		if spec.Kind != cmpi.Recv {
 			return fmt.Errorf("cancel: %s: MPI cancels receives only: %w", kindNames[spec.Kind], errUnsupported)
 		}
 	}
@@ -138,6 +143,12 @@ func (r *Request) result() (Status, error) {
 		return outcome(r.comm, spec, res)
 	}
 	first := status(spec, res)
+	for i, m := range r.members {
+		if m.refused != nil {
+			_, err := m.result()
+			return first, fmt.Errorf("operation %d of %d: %w", i, r.op.N(), err)
+		}
+	}
 	for i := range r.op.N() {
 		spec, res := r.op.At(i)
 		if _, err := outcome(r.comm, spec, res); err != nil {

@@ -110,6 +110,10 @@ func gated(ctx context.Context, c *Comm, call func(*process) (*Comm, error)) (*C
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for another goroutine that makes a communicator: %w", ctx.Err())
 	}
+	if err := c.late.wait(ctx); err != nil {
+		<-p.gate
+		return nil, err
+	}
 	r := &Request{comm: c}
 	r.op.Init(p.engine, c.op(cmpi.Barrier, mem.Buffer{}, none, none).Spec)
 	if p.engine.Run(ctx, &r.op) != nil {
@@ -168,6 +172,7 @@ func (c *Comm) Free(ctx context.Context) error {
 		c.freed.Store(true)
 		c.failed.Store(true) // usable looks closer then
 		p.engine.Exclusive(func() { err = p.lib.FreeComm(c.handle) })
+		p.bells.Free(c.peers)
 		comms.forget(c)
 		if err != nil {
 			return nil, fromCall("free", err)

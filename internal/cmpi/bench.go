@@ -3,7 +3,7 @@ package cmpi
 /*
 #include <stdlib.h>
 #include "engine.h"
-static int call_bench(const m4g_family *f, const m4g_bench *b, double *seconds) { return f->bench(b, seconds); }
+static int call_bench(const m4g_family *f, const m4g_bench *b, double *seconds) { M4G_CALL(int, f->bench(b, seconds)); }
 */
 import "C"
 

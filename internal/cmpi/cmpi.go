@@ -14,11 +14,11 @@ package cmpi
 static uint64_t call_poll(uint64_t e, uint64_t chain, uint32_t target, uint32_t want, uint32_t spins) {
   return ((m4g_engine *)(uintptr_t)e)->family->poll((m4g_engine *)(uintptr_t)e, (m4g_op *)(uintptr_t)chain, target, want, spins, 0);
 }
-static int call_init_thread(const m4g_family *f, int required) { return f->init_thread(required); }
-static void call_init(const m4g_family *f, m4g_start *s, int ours) { f->init(s, ours); }
-static int call_agree(const m4g_family *f, uint64_t comm, const char *mine, char *all, int width) { return f->agree(comm, mine, all, width); }
-static int call_finalize(const m4g_family *f) { return f->finalize(); }
-static int call_abort(const m4g_family *f, uint64_t comm, int code) { return f->abort(comm, code); }
+static int call_init_thread(const m4g_family *f, int required) { M4G_CALL(int, f->init_thread(required)); }
+static int call_init(const m4g_family *f, m4g_start *s, int ours) { M4G_CALL(int, (f->init(s, ours), s->rc)); }
+static int call_agree(const m4g_family *f, uint64_t comm, const char *mine, char *all, int width) { M4G_CALL(int, f->agree(comm, mine, all, width)); }
+static int call_finalize(const m4g_family *f) { M4G_CALL(int, f->finalize()); }
+static int call_abort(const m4g_family *f, uint64_t comm, int code) { M4G_CALL(int, f->abort(comm, code)); }
 static int call_error_class(const m4g_family *f, int code) { return f->error_class(code); }
 static void call_error_string(const m4g_family *f, int code, char *text, int size) { f->error_string(code, text, size); }
 static void call_version(const m4g_family *f, char *text, int size, int *major, int *minor) { f->version(text, size, major, minor); }
@@ -56,6 +56,7 @@ type Library struct {
 	Major   int    // MPI_Get_version
 	Minor   int
 	family  *C.m4g_family
+	handle  unsafe.Pointer // of dlopen
 }
 
 // Start is what MPI_Init_thread and the calls after it tell.
@@ -96,9 +97,8 @@ func (l *Library) Init(ours bool) (Start, error) {
 	for _, q := range l.Quirks() {
 		s.quirks |= C.uint32_t(q.Bit)
 	}
-	C.call_init(l.family, &s, whose)
-	if s.rc != 0 {
-		return Start{}, l.callError(C.GoString(s.failed), int(s.rc))
+	if rc := C.call_init(l.family, &s, whose); rc != 0 {
+		return Start{}, l.callError(C.GoString(s.failed), int(rc))
 	}
 	return Start{
 		Provided:  int(s.provided),
@@ -304,6 +304,7 @@ type Patience struct {
 	Spin            int64
 	Hot, Warm, Cold int64 // naps
 	HotFor, WarmFor int64 // how long after the last event to take which
+	Deep            int64 // naps instead of warm and cold ones where every message rings
 }
 
 // Drive polls for the goroutines that wait, for as long as nobody else does. It
@@ -316,8 +317,10 @@ func (e *Engine) Drive(p *Patience) (done *Op, leads bool) {
 }
 
 // Nap lets the one thread that makes every call sleep for at most ns
-// nanoseconds, or until Ring.
-func (e *Engine) Nap(ns int64) { C.m4g_nap(e.c, C.int64_t(ns), 1) }
+// nanoseconds, or until Ring, or a bell, which it returns.
+func (e *Engine) Nap(ns int64) (rung bool) {
+	return C.m4g_nap(e.c, C.int64_t(ns), C.m4g_listen(e.c), C.M4G_FUNNEL) != 0
+}
 
 // Ring ends the driver's nap, if it takes a long one, or any at all.
 func (e *Engine) Ring(anyNap bool) {

@@ -3,10 +3,10 @@ package cmpi
 /*
 #include <stdlib.h>
 #include "engine.h"
-static void call_split(const m4g_family *f, m4g_comm *c, uint64_t comm, int how, int color, int key) { f->split(c, comm, how, color, key); }
+static int call_split(const m4g_family *f, m4g_comm *c, uint64_t comm, int how, int color, int key) { M4G_CALL(int, (f->split(c, comm, how, color, key), c->rc)); }
 static void call_from_fortran(const m4g_family *f, m4g_comm *c, int handle) { f->from_fortran(c, handle); }
 static int call_to_fortran(const m4g_family *f, uint64_t comm) { return f->to_fortran(comm); }
-static int call_comm_free(const m4g_family *f, uint64_t comm) { return f->comm_free(comm); }
+static int call_comm_free(const m4g_family *f, uint64_t comm) { M4G_CALL(int, f->comm_free(comm)); }
 static int call_set_name(const m4g_family *f, uint64_t comm, const char *name) { return f->set_name(comm, name); }
 static int call_get_name(const m4g_family *f, uint64_t comm, char *name, int size) { return f->get_name(comm, name, size); }
 static int call_wide(const m4g_family *f) { return f->wide(); }

@@ -272,6 +272,7 @@ func (l *Library) resolve(handle unsafe.Pointer) error {
 	if missing := C.load_family(l.family, handle); missing != nil {
 		return fmt.Errorf("%s: symbol %s is missing: MPI 3.0 or newer is needed", l.Path, C.GoString(missing))
 	}
+	l.handle = handle
 	l.readVersion()
 	return nil
 }

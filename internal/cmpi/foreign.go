@@ -3,7 +3,7 @@ package cmpi
 /*
 #include "engine.h"
 static inline int call_query_thread(const m4g_family *f, int *provided) { return f->query_thread(provided); }
-static inline int call_detach(const m4g_family *f, uint64_t private_comm) { return f->detach(private_comm); }
+static inline int call_detach(const m4g_family *f, uint64_t private_comm) { M4G_CALL(int, f->detach(private_comm)); }
 */
 import "C"
 

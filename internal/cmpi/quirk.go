@@ -75,7 +75,8 @@ func (l *Library) Quirks() []Quirk {
 }
 
 // Plugins lists the transport libraries that are mapped into the process: the
-// plugins of Open MPI (mca_pml_*, mca_btl_*, mca_mtl_*) and of UCX (libuct_*).
+// plugins of Open MPI (mca_pml_*, mca_btl_*, mca_mtl_*, libmca_common_cuda) and of
+// UCX (libuct_*).
 func Plugins() []string {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -89,7 +90,7 @@ func Plugins() []string {
 		if !isLibrary {
 			continue
 		}
-		for _, prefix := range []string{"mca_pml_", "mca_btl_", "mca_mtl_", "libuct_", "libucp"} {
+		for _, prefix := range []string{"mca_pml_", "mca_btl_", "mca_mtl_", "libmca_common_cuda", "libuct_", "libucp"} {
 			if strings.HasPrefix(name, prefix) && !slices.Contains(found, name) {
 				found = append(found, name)
 			}

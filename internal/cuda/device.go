@@ -1,6 +1,9 @@
 package cuda
 
-// #include "driver.h"
+/*
+#include "driver.h"
+static uintptr_t context_swap(void) { return (uintptr_t)m4g_context_swap; }
+*/
 import "C"
 
 import (
@@ -84,3 +87,7 @@ func Retain(device int) (Context, error) {
 
 // Release gives a reference to the primary context back.
 func Release(device int) error { return check(C.m4g_context_release(C.int(device))) }
+
+// ContextHook is the address of m4g_context_swap (driver.h), for C code that has to
+// make a context current.
+func ContextHook() uintptr { return uintptr(C.context_swap()) }

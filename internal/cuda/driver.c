@@ -159,6 +159,12 @@ static void leave(CUcontext before, uint64_t context) {
   if (before != NULL && before != (CUcontext)(uintptr_t)context) cuda.cuCtxSetCurrent(before);
 }
 
+uint64_t m4g_context_swap(uint64_t context) {
+  m4g_returned r = {0};
+  CUcontext before = enter(&r, context);
+  return before != (CUcontext)(uintptr_t)context ? (uint64_t)(uintptr_t)before : 0;
+}
+
 // WITH calls an entry with the context current.
 #define WITH(r, context, name, ...)                                                                                    \
   do {                                                                                                                 \

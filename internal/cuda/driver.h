@@ -95,6 +95,9 @@ m4g_returned m4g_device_peer(int device, int peer);
 m4g_returned m4g_context_retain(int device);
 m4g_returned m4g_context_release(int device);
 m4g_returned m4g_context_peer(uint64_t context, uint64_t peer);
+// m4g_context_swap makes a context current for this thread. It returns the other one
+// that was before, or 0.
+uint64_t m4g_context_swap(uint64_t context);
 
 m4g_returned m4g_mem_alloc(uint64_t context, uint64_t bytes);
 m4g_returned m4g_mem_free(uint64_t context, uint64_t address);

@@ -8,6 +8,7 @@
 package cudasim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,20 +49,24 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	defer os.RemoveAll(dir)
-	library, err := Build(dir)
-	if err != nil {
+	if err := Use(dir); err != nil {
 		return fail(err)
-	}
-	for name, value := range map[string]string{envLibrary: library, envStats: filepath.Join(dir, "stats")} {
-		if err := os.Setenv(name, value); err != nil {
-			return fail(err)
-		}
 	}
 	code := m.Run()
 	if leaks := Leaks(); len(leaks) > 0 {
 		return fail(fmt.Errorf("after all tests the driver still has: %v", leaks))
 	}
 	return code
+}
+
+// Use builds the simulated driver into dir and makes it the one that this process, and
+// those that it starts, will load; each has counters of its own.
+func Use(dir string) error {
+	library, err := Build(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Setenv(envLibrary, library), os.Setenv(envStats, filepath.Join(dir, "stats.%p")))
 }
 
 func fail(err error) int {
@@ -114,7 +119,7 @@ func Compile(output, include string, args ...string) error {
 
 // Stats reads the counters of the simulated driver.
 func Stats() map[string]int {
-	text, err := os.ReadFile(os.Getenv(envStats))
+	text, err := os.ReadFile(strings.ReplaceAll(os.Getenv(envStats), "%p", strconv.Itoa(os.Getpid())))
 	if err != nil {
 		return nil
 	}

@@ -30,9 +30,23 @@ func Program(name string, f func() error) Option {
 	return func(p *plan) { p.programs[name] = f }
 }
 
+// BeforeInit names a function that each rank calls before mpicomm.Init, and one that it
+// calls after mpicomm.Finalize. A rank whose function fails fails.
+func BeforeInit(before, after func() error) Option {
+	return func(p *plan) { p.before, p.after = before, after }
+}
+
+// Environment names a function that makes what the ranks need, in a folder that is
+// removed at the end. It sets variables of the environment; a rank does not call it.
+func Environment(f func(dir string) error) Option {
+	return func(p *plan) { p.environment = f }
+}
+
 type plan struct {
-	ranks    []int
-	programs map[string]func() error
+	ranks         []int
+	programs      map[string]func() error
+	before, after func() error
+	environment   func(dir string) error
 }
 
 const envProgram = "MPI4GO_TEST_PROGRAM"
@@ -40,7 +54,8 @@ const envProgram = "MPI4GO_TEST_PROGRAM"
 // Main is for the TestMain of a package whose tests need ranks. It does not
 // return.
 func Main(m *testing.M, options ...Option) {
-	p := &plan{programs: map[string]func() error{}}
+	nothing := func() error { return nil }
+	p := &plan{programs: map[string]func() error{}, before: nothing, after: nothing, environment: func(string) error { return nil }}
 	for _, o := range options {
 		o(p)
 	}
@@ -49,7 +64,7 @@ func Main(m *testing.M, options ...Option) {
 	case program != "":
 		p.runProgram(program)
 	case cmpi.FindLauncher().Name != "":
-		runRank(m)
+		p.runRank(m)
 	default:
 		os.Exit(p.parent(m))
 	}
@@ -62,7 +77,7 @@ func rankNumber() int {
 }
 
 // runRank is a rank of a launch.
-func runRank(m *testing.M) {
+func (p *plan) runRank(m *testing.M) {
 	c, err := connect(rankNumber())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mpitest:", err)
@@ -70,6 +85,9 @@ func runRank(m *testing.M) {
 	}
 	nameProfiles()
 	fail := func(err error) { fmt.Fprintln(os.Stderr, err); c.exit(1) }
+	if err := p.before(); err != nil {
+		fail(err)
+	}
 	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
 		fail(err)
 	}
@@ -90,6 +108,9 @@ func runRank(m *testing.M) {
 		}
 		fmt.Fprintln(os.Stderr, err)
 		c.tell("hung")
+	}
+	if err := p.after(); err != nil {
+		fail(err)
 	}
 	c.exit(code)
 }
@@ -130,6 +151,15 @@ func (p *plan) parent(m *testing.M) int {
 	}
 	for _, note := range notes {
 		fmt.Println("mpitest:", note)
+	}
+	dir, err := os.MkdirTemp("", "mpitest")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = p.environment(dir)
+	}
+	if err != nil {
+		fmt.Println("FAIL mpitest:", err)
+		return 1
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	defer stop()

@@ -16,11 +16,15 @@ import (
 type Spec struct {
 	Kind      uint8 // of cmpi's kinds
 	Comm      uint64
+	Peers     cmpi.Peers // of Comm
 	Peer, Tag int
 	Buf       mem.Buffer // what is sent or received
 	Coll      *Coll      // of a collective operation
 	Parts     *Parts     // of a send or a receive whose memory is not contiguous; Buf then has none
 	Fits      bool       // no message for this receive is longer than its buffer
+	Ready     bool       // whatever the memory is, it is ready, and MPI takes it
+	Bound     bool       // what it meets is on its way: it is not cancelled when a context ends
+	Posted    func()     // of the first of a set, for DoSet: called once its order among all operations is fixed
 }
 
 // Parts are buffers that travel as one message.
@@ -102,8 +106,11 @@ func (c *Coll) pin(p *runtime.Pinner) {
 
 // short tells whether the bytes travel through the slot's scratch.
 func (s *Spec) short() bool {
-	return s.Buf.Len() <= cmpi.ScratchSize && s.Buf.Kind() != mem.Device && s.Coll == nil && s.Parts == nil
+	return s.Buf.Len() <= cmpi.ScratchSize && !s.onDevice() && s.Coll == nil && s.Parts == nil
 }
+
+// onDevice tells whether only MPI and the device may touch the bytes.
+func (s *Spec) onDevice() bool { return s.Buf.Kind() == mem.Device || s.Buf.Kind() == mem.Managed }
 
 func (s *Spec) sends() bool { return s.Kind == cmpi.Send || s.Kind == cmpi.Ssend }
 
@@ -122,6 +129,7 @@ type Op struct {
 	awaited atomic.Bool
 	detach  func(*cmpi.Op) // set in the owner of sends that nobody waits for
 	started *Trace         // where and when, with Config.Trace
+	isPart  bool           // see Part
 }
 
 // part is one operation of a set.
@@ -274,7 +282,7 @@ func (op *Op) Clear() {
 // Finished tells whether the i-th operation of a set in flight is complete.
 func (op *Op) Finished(i int) bool {
 	p := op.at(i)
-	return op.Done() || p.slot.Finished(p.serial)
+	return op.Done() || p.slot != nil && p.slot.Finished(p.serial)
 }
 
 // fill makes a slot carry an operation.
@@ -316,7 +324,7 @@ func (op *Op) keep(p *part) {
 
 // reset makes a slot ready for the operation, without its buffer.
 func (spec *Spec) reset(s *cmpi.Op) {
-	s.Reset(spec.Kind, spec.Comm, int32(spec.Peer), int32(spec.Tag))
+	s.Reset(spec.Kind, spec.Comm, spec.Peers, int32(spec.Peer), int32(spec.Tag))
 }
 
 // load gives a slot the buffer: a copy if it is short, its address otherwise.
@@ -330,6 +338,9 @@ func (spec *Spec) load(s *cmpi.Op) {
 	}
 	if spec.Fits {
 		s.Flags |= cmpi.Fits
+	}
+	if spec.onDevice() {
+		s.Flags |= cmpi.OnDevice
 	}
 	if !spec.short() {
 		return

@@ -46,7 +46,7 @@ func (e *Engine) SendShort(owner *Op, spec *Spec) bool {
 }
 
 func loadDetached(s *cmpi.Op, spec *Spec) {
-	s.Reset(cmpi.Send, spec.Comm, int32(spec.Peer), int32(spec.Tag))
+	s.Reset(cmpi.Send, spec.Comm, spec.Peers, int32(spec.Peer), int32(spec.Tag))
 	s.Flags = cmpi.InScratch | cmpi.Detached
 	s.Len = int64(copy(s.Scratch[:], spec.Buf.Bytes()))
 }
@@ -97,11 +97,20 @@ func (e *Engine) DoSet(ctx context.Context, n int, spec func(i int) Spec, each f
 	if n > few || e.Trace || !e.tryLead() {
 		op := fresh()
 		op.InitSet(e, n, spec)
-		return op, e.Run(ctx, op)
+		if op.Posted == nil {
+			return op, e.Run(ctx, op)
+		}
+		e.Begin(op)
+		op.Posted()
+		return op, e.Wait(ctx, op)
 	}
+	posted := func() {}
 	var slots [few]*cmpi.Op
 	for i := range n {
 		s, p := e.slots.take(), spec(i)
+		if p.Posted != nil {
+			posted = p.Posted
+		}
 		p.reset(s)
 		p.load(s)
 		slots[i] = s
@@ -119,10 +128,12 @@ func (e *Engine) DoSet(ctx context.Context, n int, spec func(i int) Spec, each f
 			e.slots.give(s)
 		}
 		e.release()
+		posted()
 		return nil, nil
 	}
 	op := fresh()
 	op.attachSet(e, slots[:n], spec)
+	posted()
 	e.reap(done)
 	if op.Done() {
 		e.release()

@@ -61,7 +61,7 @@ func (e *Engine) Wait(ctx context.Context, op *Op) error {
 	if !op.waiter.CompareAndSwap(nil, w) {
 		return waitChan(ctx, op) // it is done, or among those of a WaitFor
 	}
-	if e.tryLead() && e.lead(ctx, nil, op.target(), 1, op) || !e.sleep(ctx, w) {
+	if op.slot != nil && e.tryLead() && e.lead(ctx, nil, op.target(), 1, op) || !e.sleep(ctx, w) {
 		// It is done, or the context has ended.
 		if op.waiter.CompareAndSwap(w, nil) {
 			return ctx.Err()
@@ -190,7 +190,9 @@ func (e *Engine) WaitFor(ctx context.Context, want, n int, at func(int) *Op) err
 		op := at(i)
 		switch {
 		case op.waiter.CompareAndSwap(nil, w):
-			op.slot.Waiter = w.id // a hint: by now the slot may be another's
+			if op.slot != nil {
+				op.slot.Waiter = w.id // a hint: by now the slot may be another's
+			}
 			registered++
 		case op.Done():
 			want--
