@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/mpi4go/mpi4go/internal/cmpi"
 	"github.com/mpi4go/mpi4go/internal/device"
 )
 
@@ -14,12 +15,14 @@ type greeting [128]byte
 
 func (g *greeting) version() []byte { return g[:32] }
 func (g *greeting) host() []byte    { return g[32:96] } // HOST_NAME_MAX of Linux is 64
-func (g *greeting) device() *byte   { return &g[126] }  // 1: it has memory of devices
-func (g *greeting) debug() *byte    { return &g[127] }  // 1: it checks the order of collectives
+func (g *greeting) bells() []byte   { return g[96 : 96+cmpi.IntroductionSize] }
+func (g *greeting) device() *byte   { return &g[126] } // 1: it has memory of devices
+func (g *greeting) debug() *byte    { return &g[127] } // 1: it checks the order of collectives
 
 // greet compares the versions of all ranks, since the wire protocols between them
 // have to match, and whether they check the order of collectives. It notes their
-// hosts, and which of them have memory of devices.
+// hosts, and which of them have memory of devices. Those of a host share their
+// doorbells.
 func (p *process) greet() error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -28,6 +31,7 @@ func (p *process) greet() error {
 	var mine greeting
 	copy(mine.version(), Version)
 	copy(mine.host(), host)
+	copy(mine.bells(), p.introduceBells())
 	if device.Registered() != nil {
 		*mine.device() = 1
 	}
@@ -39,6 +43,7 @@ func (p *process) greet() error {
 		return fromCall("init", err)
 	}
 	names := map[string]string{} // each is kept once
+	var bells [][]byte
 	for rank := range p.start.Size {
 		theirs := greeting(all[rank*len(mine):])
 		if *theirs.debug() != *mine.debug() {
@@ -48,6 +53,7 @@ func (p *process) greet() error {
 			return fmt.Errorf("rank %d runs mpi4go %s and rank %d runs mpi4go %s: build all ranks from the same version",
 				p.start.Rank, Version, rank, text(theirs.version()))
 		}
+		bells = append(bells, theirs.bells())
 		name := text(theirs.host())
 		if _, known := names[name]; !known {
 			names[name] = name
@@ -55,6 +61,7 @@ func (p *process) greet() error {
 		p.hosts = append(p.hosts, names[name])
 		p.stages = append(p.stages, *theirs.device() != 0)
 	}
+	p.shareBells(bells)
 	return nil
 }
 

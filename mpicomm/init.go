@@ -26,6 +26,8 @@ type process struct {
 	start   cmpi.Start
 	config  Config
 	info    Environment
+	bells   *cmpi.Bells // nil without
+	noBells error       // the reason
 	world   *Comm
 	private *Comm    // the library's own duplicate of the world
 	hosts   []string // of each rank
@@ -115,6 +117,7 @@ func (p *process) init() error {
 	if p.lib, err = cmpi.Find(p.config.MPI); err != nil {
 		return err
 	}
+	p.config.familyDefaults(p.lib.Family, settings)
 	if p.lib.Finalized() {
 		return fmt.Errorf("%s was finalised already in this process, and cannot be initialised again (MPI-4.1 11.2)", p.lib.Path)
 	}
@@ -143,6 +146,7 @@ func (p *process) init() error {
 	all.Handle = p.start.Private
 	p.private = p.wrapComm(all, "private")
 	p.judgeDevice()
+	p.private.peers = p.world.peers
 	p.info = p.newInfo(settings, procs, launcher)
 	return nil
 }
@@ -229,6 +233,8 @@ func (p *process) startEngine() {
 		MaxDetached: 4096,
 		Trace:       p.config.Debug,
 		Funnel:      p.funnel,
+		Bells:       p.bells,
+		AllRing:     !p.attached, // the owner's own calls do not
 		Patience: cmpi.Patience{
 			Spin:    int64(100 * time.Microsecond),
 			Hot:     int64(100 * time.Microsecond),
@@ -236,8 +242,12 @@ func (p *process) startEngine() {
 			Cold:    int64(p.config.IdleNap),
 			HotFor:  int64(5 * time.Millisecond),
 			WarmFor: int64(5 * time.Second),
+			Deep:    4 * int64(p.config.IdleNap),
 		},
 	})
+	if p.config.Doorbell == doorbellFlood && p.bells != nil {
+		go p.flood()
+	}
 }
 
 // onInitThread runs f on the thread that initialised MPI.
@@ -283,6 +293,7 @@ func Exclusive(f func()) error {
 		}
 		f()
 	})
+	p.bells.Rouse() // f may have sent something
 	return nil
 }
 
@@ -353,6 +364,7 @@ func Finalize() error {
 			report.Hung = true
 		}
 	}
+	p.endBells()
 	state.Store(finalized)
 	switch {
 	case report != nil:

@@ -19,7 +19,7 @@ func (c infoCmd) memory() memoryFlags {
 	if c.GPU {
 		kinds = []mem.Kind{mem.Device}
 	}
-	return memoryFlags{Memory: memories{kinds, kinds}}
+	return memoryFlags{Buffers: memories{kinds, kinds}}
 }
 
 // Run prints what rank 0 knows of its environment.

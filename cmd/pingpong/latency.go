@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -17,6 +18,15 @@ type latencyCmd struct {
 	memoryFlags
 	compareFlags
 	plotFlag
+	transportFlags
+}
+
+// Validate refuses what does not go together.
+func (c *latencyCmd) Validate() error {
+	if len(c.Transport) > 0 && !c.Buffers.host() {
+		return errors.New("--transport compares messages of host memory: leave out -d")
+	}
+	return c.memoryFlags.Validate()
 }
 
 // latencyRow is one message length. Times are one-way.
@@ -61,13 +71,16 @@ func (r latencyRow) point() (float64, float64, float64) { return float64(r.Size)
 // Run measures the one-way time of a message.
 func (c *latencyCmd) Run(j *job) error {
 	return j.between(c.pairFlags, func(p *pair) error {
+		if len(c.Transport) > 0 {
+			return c.measureTransports(p)
+		}
 		notes := append(latencyNotes(c.sizeFlags), p.memoryNotes(turnsNote(c.Rounds))...)
 		passes := 3
 		if withGompi {
 			passes = 4
 		}
 		p.report.begin(len(c.Sizes)*int(c.Rounds)*passes, notes...)
-		p.report.plot(c.Plot, "one-way latency (us)")
+		p.report.plot(c.Plot, "message size (bytes)", "one-way latency (us)")
 		contents := c.contents(p.memory)
 		for _, size := range c.Sizes {
 			l, err := newLatency(p, size, c.roundFlags, latencyIterations(size), contents)
@@ -147,11 +160,12 @@ func (l *latency) block() (float64, error) {
 	if err := l.run(l.warmup); err != nil {
 		return 0, err
 	}
-	before := mallocs()
+	before, _ := mallocs()
 	start := time.Now()
 	err := l.run(l.iterations)
 	took := time.Since(start)
-	l.allocs = append(l.allocs, float64(mallocs()-before)/float64(2*l.iterations))
+	after, _ := mallocs()
+	l.allocs = append(l.allocs, float64(after-before)/float64(2*l.iterations))
 	return usPer(took, 2*l.iterations), err
 }
 

@@ -97,6 +97,7 @@ type machine struct {
 	root    bool
 	cores   int
 	library string // MPI4GO_MPI
+	plans   string // MPI4GO_PLANS, if it is to be another than that of the environment
 }
 
 // command returns the command line that starts program on the ranks, with the
@@ -117,8 +118,14 @@ func (m mpirun) command(path string, f launchFlags, here machine, program ...str
 			argv = append(argv, "--oversubscribe")
 		}
 		argv = append(argv, "-x", cmpi.EnvMPI+"="+library)
+		if here.plans != "" {
+			argv = append(argv, "-x", plansVariable+"="+here.plans)
+		}
 	case "mpich":
 		argv = append(argv, "-genv", cmpi.EnvMPI, library)
+		if here.plans != "" {
+			argv = append(argv, "-genv", plansVariable, here.plans)
+		}
 	}
 	argv = append(argv, "-n", strconv.Itoa(int(f.N)))
 	return env, append(append(argv, extra...), program...)
@@ -127,23 +134,19 @@ func (m mpirun) command(path string, f launchFlags, here machine, program ...str
 // isPath tells a library from the name of a family.
 func isPath(library string) bool { return strings.ContainsAny(library, "/.") }
 
-// launch runs this program again under mpirun and returns its exit code.
-func launch(f launchFlags, args []string) int {
-	command, shown, err := f.again(args)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
-		return exitFailure
-	}
-	fmt.Fprintf(os.Stderr, "pingpong: started without mpirun, running: %s\n", shown)
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		command.Env = append(command.Env, barVariable+"=1")
-	}
-	command.Stdout, command.Stderr = os.Stdout, os.Stderr
-	return supervise(command)
+// plansVariable is the variable of Config.Plans.
+const plansVariable = "MPI4GO_PLANS"
+
+// jobs starts jobs of this program under mpirun.
+type jobs struct {
+	flags   launchFlags
+	mpirun  mpirun
+	path    string // of mpirun
+	self    string
+	machine machine
 }
 
-// again is the command that runs this program under mpirun.
-func (f launchFlags) again(args []string) (command *exec.Cmd, shown string, err error) {
+func newJobs(f launchFlags) (*jobs, error) {
 	library := os.Getenv(cmpi.EnvMPI)
 	if f.MPI == "" && !isPath(library) {
 		f.MPI = library
@@ -154,24 +157,58 @@ func (f launchFlags) again(args []string) (command *exec.Cmd, shown string, err 
 	}
 	m, path, err := find()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	here := machine{root: os.Geteuid() == 0, cores: min(cores(), runtime.NumCPU()), library: library}
-	env, argv := m.command(path, f, here, append([]string{self}, args...)...)
-	words := argv
+	return &jobs{f, m, path, self, here}, nil
+}
+
+// line is the command line of a job, and the variables that mpirun itself needs.
+func (j *jobs) line(plans string, args ...string) (env, argv []string) {
+	here := j.machine
+	here.plans = plans
+	return j.mpirun.command(j.path, j.flags, here, append([]string{j.self}, args...)...)
+}
+
+// shown is the line as a shell takes it.
+func (j *jobs) shown(plans string, args ...string) string {
+	env, argv := j.line(plans, args...)
 	if len(env) > 0 {
-		words = append(append([]string{"env"}, env...), argv...)
+		argv = append(append([]string{"env"}, env...), argv...)
 	}
-	command = exec.Command(argv[0], argv[1:]...)
+	return quote(argv)
+}
+
+// command is a job that is not started, by some plans, or those of the
+// environment for "".
+func (j *jobs) command(plans string, args ...string) *exec.Cmd {
+	env, argv := j.line(plans, args...)
+	command := exec.Command(argv[0], argv[1:]...)
 	command.Env = append(os.Environ(), env...)
 	command.Stdin = strings.NewReader("") // a pipe: MPICH 4.0 does not see the end of /dev/null
 	// Ctrl-C on the terminal reaches this process alone, which passes it on once.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return command, quote(words), nil
+	return command
+}
+
+// launch runs this program again under mpirun and returns its exit code.
+func launch(f launchFlags, args []string) int {
+	j, err := newJobs(f)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
+		return exitFailure
+	}
+	fmt.Fprintf(os.Stderr, "pingpong: started without mpirun, running: %s\n", j.shown("", args...))
+	command := j.command("", args...)
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		command.Env = append(command.Env, barVariable+"=1")
+	}
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	return supervise(command)
 }
 
 // supervise runs a launcher to its end and returns its exit code, or 128 plus
@@ -179,6 +216,7 @@ func (f launchFlags) again(args []string) (command *exec.Cmd, shown string, err 
 func supervise(command *exec.Cmd) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
 	if err := command.Start(); err != nil {
 		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
 		return exitFailure

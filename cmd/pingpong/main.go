@@ -59,10 +59,14 @@ func run(args []string) int {
 		if err := enough(m, int(options.N)); err != nil {
 			return usage(fmt.Errorf("-n: %w", err))
 		}
-		if probe, ok := m.(*probeGPUCmd); ok {
-			return probe.start(&options)
+		if s, ok := m.(starter); ok {
+			return s.start(&options)
 		}
 		return launch(options.launchFlags, args)
+	}
+	run, ok := m.(inRanks)
+	if !ok {
+		return usage(fmt.Errorf("%s starts its jobs itself: run it without mpirun; --mpi and --launcher-args say how it starts them", parsed.Selected().Name))
 	}
 
 	memory, err := openMemory(m)
@@ -84,7 +88,7 @@ func run(args []string) int {
 	}
 	j, err := newJob(&options, parsed.Selected().Name, m, memory)
 	if err == nil {
-		err = m.Run(j)
+		err = run.Run(j)
 	}
 	if err != nil {
 		j.report.flush()

@@ -16,13 +16,13 @@ import (
 
 // memoryFlags say where the messages lie.
 type memoryFlags struct {
-	Memory   memories `json:"memory" name:"memory" short:"d" default:"host" placeholder:"MEM[,MEM]" help:"Where the messages lie: host, device, managed or pinned (page-locked), or the first letter; on the first and on the second rank, as in D,H (${default})."`
+	Buffers  memories `json:"buffers" name:"buffers" short:"d" default:"host" placeholder:"MEM[,MEM]" help:"Where the messages lie: host, device, managed or pinned (page-locked), or the first letter; on the first and on the second rank, as in D,H (${default})."`
 	OnStream bool     `json:"stream,omitempty" name:"stream" help:"Order the messages by a stream of the device: what fills, sends, receives and verifies them is queued without waiting for the device in between."`
 }
 
 // Validate refuses a stream without a device.
 func (f memoryFlags) Validate() error {
-	if f.OnStream && f.Memory.host() {
+	if f.OnStream && f.Buffers.host() {
 		return errors.New("--stream orders messages from and to memory of a device: -d device")
 	}
 	return nil
@@ -32,14 +32,14 @@ func (f memoryFlags) memory() memoryFlags { return f }
 
 // mixedFlags are memoryFlags for messages of many frames, which may differ.
 type mixedFlags struct {
-	Memory   mixedMemories `json:"memory" name:"memory" short:"d" default:"host" placeholder:"MEM[,MEM]" help:"Where the frames lie: host, device, managed or pinned (page-locked), or the first letter; on the first and on the second rank, as in D,H. Several joined by + take turns, as in D+H (${default})."`
+	Buffers  mixedMemories `json:"buffers" name:"buffers" short:"d" default:"host" placeholder:"MEM[,MEM]" help:"Where the frames lie: host, device, managed or pinned (page-locked), or the first letter; on the first and on the second rank, as in D,H. Several joined by + take turns, as in D+H (${default})."`
 	OnStream bool          `json:"stream,omitempty" name:"stream" help:"Order the messages by a stream of the device: what fills, sends, receives and verifies them is queued without waiting for the device in between."`
 }
 
 // Validate refuses a stream without a device.
 func (f mixedFlags) Validate() error { return f.memory().Validate() }
 
-func (f mixedFlags) memory() memoryFlags { return memoryFlags{memories(f.Memory), f.OnStream} }
+func (f mixedFlags) memory() memoryFlags { return memoryFlags{memories(f.Buffers), f.OnStream} }
 
 // memories are the kinds of memory on the first and on the second rank. Of several
 // those of a message's frames take turns.
@@ -136,7 +136,7 @@ const pinnedLimit = 64 << 30
 // initialised, which takes what is open then.
 func openMemory(m mode) (*memory, error) {
 	wants, ok := m.(interface{ memory() memoryFlags })
-	if !ok || wants.memory().Memory.host() {
+	if !ok || wants.memory().Buffers.host() {
 		return &memory{}, nil
 	}
 	opened := &memory{memoryFlags: wants.memory()}
@@ -189,7 +189,7 @@ func bufferOf(b []byte) buffer { return buffer{mem: mem.Of(b), bytes: b} }
 func (m *memory) alloc(ctx context.Context, n, i int) (b buffer, err error) {
 	kind := mem.Host
 	if m.device != nil {
-		kind = m.Memory[m.side][i%len(m.Memory[m.side])]
+		kind = m.Buffers[m.side][i%len(m.Buffers[m.side])]
 	}
 	allocated := max(n, 1)
 	switch kind {
@@ -294,7 +294,7 @@ func (m *memory) notes(notes ...string) []string {
 		return notes
 	}
 	notes = append(notes,
-		"memory of the first and the second rank: "+m.Memory.String()+"; device: "+m.String(),
+		"memory of the first and the second rank: "+m.Buffers.String()+"; device: "+m.String(),
 		"path: direct = MPI was given addresses of device memory, staged = the bytes went through page-locked host memory, - = neither")
 	if m.OnStream {
 		notes = append(notes, "the messages are ordered by a stream of the device")
@@ -304,7 +304,7 @@ func (m *memory) notes(notes ...string) []string {
 
 // mpiTakes tells whether MPI can be given all of the memory as it is.
 func (m *memory) mpiTakes() mpicomm.Capability {
-	if !m.Memory.has(mem.Device) {
+	if !m.Buffers.has(mem.Device) {
 		return mpicomm.Capability{Able: true, Why: "it is memory of the host too"}
 	}
 	return m.able.PointToPoint
@@ -345,7 +345,7 @@ func (p path) columns() []column {
 
 // uniform tells whether all frames of a message lie in memory of one kind, on either
 // rank.
-func (m *memory) uniform() bool { return len(m.Memory[0]) < 2 && len(m.Memory[1]) < 2 }
+func (m *memory) uniform() bool { return len(m.Buffers[0]) < 2 && len(m.Buffers[1]) < 2 }
 
 // frames makes the buffers for the frames of a message: parts of one, whole, that are
 // stride bytes apart, if they are of one kind of memory.
@@ -396,7 +396,9 @@ func (m *memory) message(b *gpu.Buffer) buffer {
 // planAble tells whether a C loop for messages of many frames can have the memory.
 func (m *memory) planAble(mode cmpi.BenchMode) bool {
 	switch {
-	case !m.Memory.has(mem.Device):
+	case !m.uniform():
+		return false
+	case !m.Buffers.has(mem.Device):
 		return true
 	case mode == cmpi.BenchFramesPacked: // copies with the processor
 		return false

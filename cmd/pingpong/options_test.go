@@ -60,12 +60,12 @@ func TestOptions(t *testing.T) {
 	encoded, err := json.Marshal(m)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"ctx":false,"ranks":[3,1],"rounds":5,"iterations":7,"warmup":0,"sizes":[8,1024],
-		"validate":false,"no_c":true,"memory":"host,host","window":4,"post":"single"}`, string(encoded))
+		"validate":false,"no_c":true,"buffers":"host,host","window":4,"post":"single"}`, string(encoded))
 }
 
 func TestMemory(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "host,host", "-ddevice": "device,device", "-dD,H": "device,host", "-dH D": "host,device", "--memory=p,Managed": "pinned,managed",
+		"": "host,host", "-ddevice": "device,device", "-dD,H": "device,host", "-dH D": "host,device", "--buffers=p,Managed": "pinned,managed",
 	} {
 		var args []string
 		if text != "" {
@@ -74,17 +74,17 @@ func TestMemory(t *testing.T) {
 		_, m, err := parse(t, args...)
 		require.NoError(t, err, text)
 		flags := m.(interface{ memory() memoryFlags }).memory()
-		require.Equal(t, want, flags.Memory.String())
-		require.Equal(t, want == "host,host", flags.Memory.host())
-		require.Equal(t, strings.Contains(want, "device"), flags.Memory.has(mem.Device))
+		require.Equal(t, want, flags.Buffers.String())
+		require.Equal(t, want == "host,host", flags.Buffers.host())
+		require.Equal(t, strings.Contains(want, "device"), flags.Buffers.has(mem.Device))
 	}
 	_, m, err := parse(t, "multi", "-d", "D+H,pinned", "--stream")
 	require.NoError(t, err)
-	require.Equal(t, "device+host,pinned", m.(*multiCmd).memory().Memory.String())
+	require.Equal(t, "device+host,pinned", m.(*multiCmd).memory().Buffers.String())
 	require.True(t, m.(*multiCmd).memory().OnStream)
 	encoded, err := json.Marshal(m)
 	require.NoError(t, err)
-	require.Contains(t, string(encoded), `"memory":"device+host,pinned","stream":true`)
+	require.Contains(t, string(encoded), `"buffers":"device+host,pinned","stream":true`)
 }
 
 func TestWrongOptions(t *testing.T) {
@@ -117,6 +117,10 @@ func TestWrongOptions(t *testing.T) {
 		{"bandwidth", "--stream"},
 		{"multi", "--stream"},
 		{"idle", "-d", "D"},
+		{"tune", "--rounds", "4"},
+		{"tune", "--sizes", "x"},
+		{"tune", "--no-c"},
+		{"multi", "--largest", "much"},
 	} {
 		_, _, err := parse(t, args...)
 		require.Error(t, err, args)

@@ -91,7 +91,7 @@ func (c *probeGPUCmd) find() trial {
 	return trials[i]
 }
 
-func (c *probeGPUCmd) memory() memoryFlags { return memoryFlags{Memory: c.find().memory} }
+func (c *probeGPUCmd) memory() memoryFlags { return memoryFlags{Buffers: c.find().memory} }
 
 // Run makes one trial.
 func (c *probeGPUCmd) Run(j *job) error {
@@ -259,10 +259,11 @@ func (c *probeGPUCmd) start(o *options) int {
 
 // runTrial runs a job and returns what it printed, and how it failed.
 func (c *probeGPUCmd) runTrial(o *options, name string) (output []byte, failure string) {
-	command, _, err := o.again([]string{"probe-gpu", "--try", name})
+	jobs, err := newJobs(o.launchFlags)
 	if err != nil {
 		return nil, err.Error()
 	}
+	command := jobs.command("", "probe-gpu", "--try", name)
 	var out, all bytes.Buffer
 	command.Stdout, command.Stderr, command.WaitDelay = &out, &all, time.Second
 	if err := command.Start(); err != nil {

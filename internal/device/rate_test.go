@@ -60,4 +60,3 @@ func TestPipeline(t *testing.T) {
 	// Without any overlap it would be less than half. 89 % is what 16 chunks can reach.
 	require.Less(t, float64(whole), float64(stage)/0.6)
 }
-

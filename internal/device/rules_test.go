@@ -369,6 +369,13 @@ func TestOtherDevice(t *testing.T) {
 	require.NoError(t, second.Close())
 	_, err = c.Isend(mem.FromPointer(a0(t), 10, mem.Device, nil), peer, 1)
 	require.ErrorContains(t, err, "does not know address")
+	b, err = dev.Alloc(10)
+	require.NoError(t, err)
+	freed := b.Mem()
+	require.NoError(t, b.Free())
+	_, err = c.Isend(freed, peer, 1)
+	require.ErrorIs(t, err, gpu.ErrFreed)
+	require.ErrorIs(t, coro.SendMessage(ctx, c, []mem.Buffer{freed}, peer, 1), gpu.ErrFreed)
 }
 
 // a0 is an address that was device memory.

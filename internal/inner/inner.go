@@ -154,9 +154,9 @@ type End interface {
 // EndStats counts what an end has sent and received.
 type EndStats struct {
 	Sent, SentBytes, Received, ReceivedBytes uint64
-	Staged                                   uint64    // bytes that were copied into headers
+	Staged                                   uint64                // bytes that were copied into headers
 	Plans                                    [wire.NumPlans]uint64 // frames sent by each wire.Plan
-	Stalls                                   uint64    // messages that had to wait for their turn
-	Unacknowledged                           int       // messages sent that the other end has not begun to receive
-	Kept                                     int       // messages that have arrived and wait to be received
+	Stalls                                   uint64                // messages that had to wait for their turn
+	Unacknowledged                           int                   // messages sent that the other end has not begun to receive
+	Kept                                     int                   // messages that have arrived and wait to be received
 }

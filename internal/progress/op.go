@@ -16,6 +16,7 @@ import (
 type Spec struct {
 	Kind      uint8 // of cmpi's kinds
 	Comm      uint64
+	Peers     cmpi.Peers // of Comm
 	Peer, Tag int
 	Buf       mem.Buffer // what is sent or received
 	Coll      *Coll      // of a collective operation
@@ -323,7 +324,7 @@ func (op *Op) keep(p *part) {
 
 // reset makes a slot ready for the operation, without its buffer.
 func (spec *Spec) reset(s *cmpi.Op) {
-	s.Reset(spec.Kind, spec.Comm, int32(spec.Peer), int32(spec.Tag))
+	s.Reset(spec.Kind, spec.Comm, spec.Peers, int32(spec.Peer), int32(spec.Tag))
 }
 
 // load gives a slot the buffer: a copy if it is short, its address otherwise.
