@@ -80,7 +80,9 @@ func TestDeviceMemory(t *testing.T) {
 				requirePath(t, path, row, args)
 			}
 		}
-		o := ran(t, mpi, strings.Fields("busy -d D --rounds 1 --iters 4 --validate")...)
+		o := ran(t, mpi, strings.Fields("collective bcast -d D,M --sizes 8,64K --rounds 1 --iters 4")...)
+		require.Equal(t, "staged", o.Rows[1]["path"], "no MPI here is given device memory in collectives")
+		o = ran(t, mpi, strings.Fields("busy -d D --rounds 1 --iters 4 --validate")...)
 		require.Equal(t, path, o.Rows[0]["path"])
 	})
 }

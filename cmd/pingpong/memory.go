@@ -310,6 +310,14 @@ func (m *memory) mpiTakes() mpicomm.Capability {
 	return m.able.PointToPoint
 }
 
+// collectiveAble tells whether MPI can be given all of the memory in a collective.
+func (m *memory) collectiveAble() mpicomm.Capability {
+	if takes := m.mpiTakes(); !takes.Able || !m.Buffers.has(mem.Device) {
+		return takes
+	}
+	return m.able.Collectives
+}
+
 // traffic is how many operations have travelled directly, and how many bytes staged,
 // since it was last asked for.
 func (m *memory) traffic() []float64 {

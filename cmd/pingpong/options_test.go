@@ -117,6 +117,8 @@ func TestWrongOptions(t *testing.T) {
 		{"bandwidth", "--stream"},
 		{"multi", "--stream"},
 		{"idle", "-d", "D"},
+		{"collective", "allreduce", "-d", "D"},
+		{"latency", "-d", "D", "--transport", "conn"},
 		{"tune", "--rounds", "4"},
 		{"tune", "--sizes", "x"},
 		{"tune", "--no-c"},
