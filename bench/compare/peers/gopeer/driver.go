@@ -292,7 +292,7 @@ func (d *driver) crowd(i item) (*work, error) {
 	type member struct {
 		conversation
 		out, into []byte
-		starts     bool
+		starts    bool
 	}
 	members := make([]member, i.n)
 	for m := range members {
