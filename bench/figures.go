@@ -167,7 +167,8 @@ var figures = []figure{
 		return []result{atMost(fmt.Sprintf("%.2f us a message over %.2f us on 2 ranks", eight[0].Us, two[0].Us), eight[0].Us/two[0].Us, 50, 50, "%.1f x")}, nil
 	}},
 	{"messages of many buffers", func(m *measurement) ([]result, error) {
-		rows, err := m.rows("multi", "--frames", "2,16,64", "--sizes", "64,1K,4K,16K,64K,256K,1M")
+		// 1,000 frames of 1 MiB and more are left out: as many GB, four times.
+		rows, err := m.rows("multi", "--frames", "2,16,64,1000", "--sizes", "64,256,1K,4K,16K,64K,256K,1M,4M", "--largest", "256M")
 		return each(rows, err, func(r row) []result {
 			over := 1e3 * (r.Us - r.CUs)
 			results := []result{{
@@ -177,10 +178,42 @@ var figures = []figure{
 				met: r.Ratio <= 1.2 || over <= 300+10*float64(r.Frames), aimed: r.Ratio <= 1.1,
 			}}
 			if r.Size >= 256<<10 {
-				results = append(results, atMost("the same over one contiguous send", r.OneRatio, 1.15, 1.05, "%.2f x"))
+				results = append(results, atMost(fmt.Sprintf("%d x %d B over one contiguous send", r.Frames, r.Size), r.OneRatio, 1.15, 1.05, "%.2f x"))
 			}
 			return results
 		})
+	}},
+	{"many buffers, memory", func(m *measurement) ([]result, error) {
+		// In jobs of their own: what a process has got once, it keeps.
+		var extra []float64
+		for range 5 {
+			rows, err := m.rows("multi", "--frames", "16", "--sizes", "64M", "--memory", "--no-c", "--rounds", "1", "--iters", "1")
+			if err != nil {
+				return nil, err
+			}
+			extra = append(extra, rows[0].Extra.Ours/1024)
+		}
+		return []result{atMost("16 x 64 MiB, beyond the payload, both sides, median of 5 jobs", median(extra), 1024, 64, "%.0f KiB")}, nil
+	}},
+	{"many buffers, one message", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("multi", "--frames", "1000", "--sizes", "64", "--singles", "--no-c")
+		return each(rows, err, func(r row) []result {
+			return []result{atMost(fmt.Sprintf("%d x %d B: %.1f us, over as many single sends %.1f us", r.Frames, r.Size, r.Us, r.SinglesUs), r.SinglesRatio, 1./8, 1./20, "%.3f x")}
+		})
+	}},
+	{"many buffers, allocations", func(m *measurement) ([]result, error) {
+		// Lengths of the same plan, by default: the payload grows, then the frames.
+		rows, err := m.rows("multi", "--frames", "16,1000", "--sizes", "64K,256K", "--no-c", "--largest", "256M")
+		if err != nil || len(rows) != 4 {
+			return nil, err
+		}
+		few, many := rows[0], rows[2]
+		return []result{
+			atMost(fmt.Sprintf("%d x %d B: %.1f, for each send or receive; more for %d x %d B", few.Frames, few.Size, few.Allocs, few.Frames, rows[1].Size), rows[1].Allocs-few.Allocs, 0.5, 0.5, "%.1f"),
+			atMost("bytes of them, for 4 times the payload", rows[1].AllocBytes-few.AllocBytes, 512, 64, "%.0f B"),
+			atMost(fmt.Sprintf("%d x %d B: %.1f, so for each frame more", many.Frames, many.Size, many.Allocs), (many.Allocs-few.Allocs)/float64(many.Frames-few.Frames), 1, 0.1, "%.2f"),
+			atMost("bytes of them for each frame more", (many.AllocBytes-few.AllocBytes)/float64(many.Frames-few.Frames), 256, 64, "%.0f B"),
+		}, nil
 	}},
 	{"collectives, 4 ranks", func(m *measurement) ([]result, error) {
 		var results []result

@@ -126,6 +126,12 @@ type row struct {
 	Size         int     `json:"size"`
 	Frames       int     `json:"frames"`
 	OneRatio     float64 `json:"one_ratio"`
+	SinglesUs    float64 `json:"singles_us"`
+	SinglesRatio float64 `json:"singles_ratio"`
+	AllocBytes   float64 `json:"alloc_bytes_per_op"`
+	Extra        struct {
+		Ours float64 `json:"ours"`
+	} `json:"extra_bytes"`
 	Us           float64 `json:"us"`
 	CUs          float64 `json:"c_us"`
 	P50Us        float64 `json:"p50_us"`

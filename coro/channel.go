@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mpi4go/mpi4go/internal/device"
 	"github.com/mpi4go/mpi4go/internal/inner"
 	"github.com/mpi4go/mpi4go/internal/wire"
 	"github.com/mpi4go/mpi4go/mem"
@@ -25,21 +26,24 @@ type channel struct {
 	limits   wire.Limits
 	plans    wire.Plans
 	hosts    []string
-	turn     chan struct{}    // held by the one goroutine that receives headers
+	stages   []bool                   // by rank: whether it may have device memory
+	takes    func(device.Memory) bool // whether MPI does
+	turn     turn
 	late     *mpicomm.Request // a receive of a header that outlived its caller; under turn
-	lateIn   *slotBuffer
+	lateIn   *arrival
 	received atomic.Uint64 // headers so far
 	keeper   keeper
 
 	mu       sync.Mutex
-	peers    map[int]*peer // by rank of the job
+	peers    []*peer // by rank of the job; nil where there was nothing yet
 	matching matching
 	ends     map[uint32]*end // of connections, by their number here
 	control  func(source int, kind uint32, body []byte)
 	early    []controlMessage // that came before there was a function for them
 	driving  chan struct{}    // the ready of the goroutine that receives headers
 	handling bool             // which looks at a header at the moment
-	wake     bool             // it has become ready for another reason than a header
+	served   bool             // by which it has become ready
+	wake     bool             // it has become ready for another reason
 }
 
 const (
@@ -49,28 +53,16 @@ const (
 	ackBatch  = 16   // acknowledgements that are not kept for the next header
 )
 
-type slotBuffer [slotSize]byte
-
-var slotBuffers = sync.Pool{New: func() any { return new(slotBuffer) }}
-
 // peer is what this process keeps of another, and of itself.
 type peer struct {
 	rank     int
 	slots    slots
-	streams  map[streamKey]*stream
-	owed     []uint16 // slots of its messages that we have to acknowledge
-	heard    uint64   // headers from it so far
-	broken   error    // why nothing more can be understood of what it sends
+	streams  map[streamKey]*stream // in use, and some that were
+	owed     []uint16              // slots of its messages that we have to acknowledge
+	heard    uint64                // headers from it so far
+	broken   error                 // why nothing more can be understood of what it sends
 	discards discards
 }
-
-// Tickets, and what waits, are used again: a message costs few allocations.
-var (
-	senders   = sync.Pool{New: func() any { return &sender{ready: make(chan struct{}, 1)} }}
-	receivers = sync.Pool{New: func() any { return &receiver{ready: make(chan struct{}, 1)} }}
-	arrivals  = sync.Pool{New: func() any { return new(arrival) }}
-	plannings = sync.Pool{New: func() any { return new([]wire.Frame) }}
-)
 
 var (
 	theChannel  atomic.Pointer[channel]
@@ -95,10 +87,11 @@ func openedChannel() (*channel, error) {
 			return nil, err
 		}
 		ch = &channel{
-			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans, hosts: p.Hosts,
-			turn: make(chan struct{}, 1), peers: map[int]*peer{}, ends: map[uint32]*end{},
+			comm: p.Private.(*mpicomm.Comm), limits: p.Limits, plans: plans, hosts: p.Hosts, stages: p.Stages, takes: p.Takes,
+			turn: turn{freed: make(chan struct{}, 1)}, ends: map[uint32]*end{},
 			matching: matching{boxes: map[boxKey]*box{}},
 		}
+		ch.peers = make([]*peer, ch.comm.Size())
 		ch.keeper.nudge = make(chan struct{}, 1)
 		inner.BeforeFinalize(ch.finalize)
 		theChannel.Store(ch)
@@ -118,8 +111,14 @@ func (ch *channel) peer(rank int) *peer {
 
 // signal makes somebody ready. The caller holds mu.
 func (ch *channel) signal(ready chan struct{}) {
+	if ready == ch.driving {
+		if ch.handling { // its own call
+			ch.served, ch.driving = true, nil
+			return
+		}
+		ch.wake = true
+	}
 	ready <- struct{}{}
-	ch.wake = ch.wake || ready == ch.driving && !ch.handling
 }
 
 // unlock gives mu back. If somebody has become ready who waits for a header, it
@@ -136,52 +135,72 @@ func (ch *channel) unlock() {
 	_, _ = mpicomm.Do(context.Background(), ch.comm.SendOp(mem.Of(b), ch.comm.Rank(), headerTag)) // short: it is copied
 }
 
+// turn is held by the one goroutine that receives headers.
+type turn struct {
+	held    atomic.Bool
+	waiting atomic.Int32  // who wants it
+	freed   chan struct{} // receives, if there is room, when it is given back and somebody wants it
+}
+
+func (t *turn) try() bool { return t.held.CompareAndSwap(false, true) }
+
+func (t *turn) giveBack() {
+	t.held.Store(false)
+	if t.waiting.Load() > 0 {
+		select {
+		case t.freed <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // await waits until ready receives, and meanwhile receives headers for everybody
 // unless somebody else does.
 func (ch *channel) await(ctx context.Context, ready chan struct{}) error {
-	select {
-	case <-ready:
+	if len(ready) > 0 { // nobody else receives from it
+		<-ready
 		return nil
-	default:
 	}
-	select {
-	case ch.turn <- struct{}{}:
+	if ch.turn.try() {
 		return ch.drive(ctx, ready)
-	default:
 	}
 	ch.keeper.stepBack()
-	select {
-	case <-ready:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case ch.turn <- struct{}{}:
-		return ch.drive(ctx, ready)
+	ch.turn.waiting.Add(1)
+	for !ch.turn.try() {
+		select {
+		case <-ready:
+			ch.turn.waiting.Add(-1)
+			return nil
+		case <-ctx.Done():
+			ch.turn.waiting.Add(-1)
+			return ctx.Err()
+		case <-ch.turn.freed:
+		}
 	}
+	ch.turn.waiting.Add(-1)
+	return ch.drive(ctx, ready)
 }
 
 // drive receives headers until its caller, who has the turn, has become ready, and
 // gives the turn back.
-func (ch *channel) drive(ctx context.Context, ready chan struct{}) error {
-	ch.setDriving(ready)
-	defer func() {
-		ch.setDriving(nil)
-		<-ch.turn
-		ch.keeper.left()
-	}()
-	for len(ready) == 0 { // nobody else receives from it
-		if err := ch.receiveHeader(ctx, false); err != nil {
-			return err
+func (ch *channel) drive(ctx context.Context, ready chan struct{}) (err error) {
+	ch.mu.Lock()
+	ch.driving, ch.served = ready, false
+	ch.mu.Unlock()
+	for err == nil && !ch.served && len(ready) == 0 {
+		err = ch.receiveHeader(ctx, false)
+	}
+	if !ch.served {
+		ch.mu.Lock()
+		ch.driving = nil
+		ch.mu.Unlock()
+		if err == nil {
+			<-ready
 		}
 	}
-	<-ready
-	return nil
-}
-
-func (ch *channel) setDriving(ready chan struct{}) {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	ch.driving = ready
+	ch.turn.giveBack()
+	ch.keeper.left()
+	return err
 }
 
 // receiveHeader receives one header and gives it to whom it belongs. If the context
@@ -190,8 +209,8 @@ func (ch *channel) receiveHeader(ctx context.Context, stays bool) error {
 	var status mpicomm.Status
 	var err error
 	if ch.late == nil {
-		in := slotBuffers.Get().(*slotBuffer)
-		op := ch.comm.RecvOp(mem.Of(in[:]), mpicomm.AnySource, headerTag)
+		in := arrivals.Get().(*arrival)
+		op := ch.comm.RecvOp(mem.Of(in.buffer[:]), mpicomm.AnySource, headerTag)
 		op.Fits = true
 		if !stays {
 			status, err = mpicomm.Do(ctx, op)
@@ -202,7 +221,7 @@ func (ch *channel) receiveHeader(ctx context.Context, stays bool) error {
 			if err != nil {
 				return err
 			}
-			ch.handle(status.Source, in, in[:status.Count])
+			ch.handle(status.Source, in, status.Count)
 			return nil
 		}
 		if ch.late, err = mpicomm.Post(op); err != nil {
@@ -221,7 +240,7 @@ func (ch *channel) receiveHeader(ctx context.Context, stays bool) error {
 	if err != nil {
 		return err
 	}
-	ch.handle(status.Source, in, in[:status.Count])
+	ch.handle(status.Source, in, status.Count)
 	return nil
 }
 
@@ -237,11 +256,12 @@ func inFlight(err error) *mpicomm.Request {
 	return nil
 }
 
-// handle takes the acknowledgements out of a header and hands the message to who
-// waits for it. A header that cannot be understood concerns nobody but those who
-// wait for its sender.
-func (ch *channel) handle(source int, buffer *slotBuffer, b []byte) {
+// handle takes the acknowledgements out of a header of n bytes and hands the message
+// to who waits for it. A header that cannot be understood concerns nobody but those
+// who wait for its sender.
+func (ch *channel) handle(source int, a *arrival, n int) {
 	ch.received.Add(1)
+	b := a.buffer[:n]
 	var room [wire.MaxAcks]uint16
 	prefix, acks, err := wire.ReadPrefix(b, ch.limits, room[:0])
 	ch.mu.Lock()
@@ -254,14 +274,14 @@ func (ch *channel) handle(source int, buffer *slotBuffer, b []byte) {
 		}
 	}
 	var control func(source int, kind uint32, body []byte)
+	used := false
 	switch {
 	case err != nil:
 		ch.breakPeer(p, err)
 	case prefix.Slot != 0:
-		a := arrivals.Get().(*arrival)
-		*a = arrival{source: source, prefix: prefix, first: b, buffer: buffer}
+		a.source, a.prefix, a.first = source, prefix, b
 		ch.arrive(p, a)
-		buffer = nil
+		used = true
 	case prefix.Comm == wire.Control:
 		control = ch.control
 		if control == nil && len(ch.early) < maxEarly {
@@ -273,8 +293,8 @@ func (ch *channel) handle(source int, buffer *slotBuffer, b []byte) {
 	if control != nil {
 		ch.controlled(control, source, b)
 	}
-	if buffer != nil {
-		slotBuffers.Put(buffer)
+	if !used {
+		a.free()
 	}
 }
 
@@ -309,7 +329,10 @@ func (ch *channel) misunderstood(rank int, err error) {
 func (ch *channel) takeAcks(rank int, acks []uint16) []uint16 {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	p := ch.peer(rank)
+	return ch.peer(rank).takeAcks(acks)
+}
+
+func (p *peer) takeAcks(acks []uint16) []uint16 {
 	n := min(len(p.owed), wire.MaxAcks)
 	acks = append(acks, p.owed[:n]...)
 	p.owed = slices.Delete(p.owed, 0, n)
@@ -329,12 +352,7 @@ func (ch *channel) owe(rank int, slots ...uint16) int {
 // are enough of them, or at once if the sender is short of slots.
 func (ch *channel) acknowledge(a *arrival) error {
 	source, slot := a.source, a.prefix.Slot
-	slotBuffers.Put(a.buffer)
-	if a.long != nil {
-		a.long.free()
-	}
-	*a = arrival{}
-	arrivals.Put(a)
+	a.free()
 	if ch.owe(source, slot) < ackBatch && slot <= manySlots {
 		return nil
 	}

@@ -104,7 +104,7 @@ type end struct {
 	closed bool  // what arrives is discarded
 
 	sent, sentBytes, received, receivedBytes, staged atomic.Uint64
-	plans                                            [3]atomic.Uint64
+	plans                                            [wire.NumPlans]atomic.Uint64
 }
 
 func (e *end) Connect(remote uint32, limits wire.Limits) {
@@ -123,7 +123,9 @@ func (e *end) Send(ctx context.Context, frames []mem.Buffer) error {
 	if err := s.describe(frames); err != nil {
 		return err
 	}
-	s.ticket = e.ch.askEnd(e)
+	e.ch.mu.Lock()
+	s.ask(&e.out)
+	e.ch.unlock()
 	if err := s.await(ctx); err != nil {
 		return err
 	}
@@ -162,8 +164,10 @@ func (e *end) RecvAlloc(ctx context.Context, alloc func([]wire.Frame) ([]mem.Buf
 var worldComm inner.Comm
 
 func (e *end) recv(ctx context.Context, into []mem.Buffer, alloc func(Incoming) ([]mem.Buffer, error)) ([]mem.Buffer, error) {
-	r := receiving{ch: e.ch, known: &worldComm, into: into, alloc: alloc, ticket: receivers.Get().(*receiver)}
-	e.ch.matchEnd(r.ticket, e)
+	r := receivings.Get().(*receiving)
+	defer r.free()
+	r.ch, r.known, r.into, r.alloc = e.ch, &worldComm, into, alloc
+	r.waits = e.ch.matchEnd(&r.receiver, e)
 	if err := r.await(ctx); err != nil {
 		return nil, err
 	}
@@ -193,21 +197,13 @@ func (e *end) EndSend(err error, flush bool, quiet func()) {
 	if !flush {
 		ch.failSenders(s, err)
 	}
-	if s.posting || s.queue.len() > 0 {
-		if quiet != nil {
-			s.quiet = quiet
-		}
-		ch.unlock()
-		return
+	if quiet != nil {
+		s.quiet = append(s.quiet, quiet)
 	}
-	earlier := s.quiet
-	s.quiet = nil
+	calls := s.isQuiet()
 	ch.unlock()
-	switch {
-	case quiet != nil:
-		quiet()
-	case earlier != nil:
-		earlier()
+	for _, f := range calls {
+		f()
 	}
 }
 
@@ -246,30 +242,22 @@ func (e *end) Stats() inner.EndStats {
 	return st
 }
 
-// askEnd asks for a slot for a message of a connection.
-func (ch *channel) askEnd(e *end) *sender {
-	ch.mu.Lock()
-	defer ch.unlock()
-	return ch.ask(&e.out)
-}
-
 // matchEnd takes the first message of a connection for the receiver, or makes it
-// wait.
-func (ch *channel) matchEnd(r *receiver, e *end) {
+// wait, which it returns.
+func (ch *channel) matchEnd(r *receiver, e *end) (waits bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	r.got, r.err, r.box = nil, nil, nil
 	switch {
 	case e.in.kept.len() > 0:
 		r.got = e.in.kept.pop()
-		r.ready <- struct{}{}
 	case e.failed != nil:
 		r.err = e.failed
-		r.ready <- struct{}{}
 	default:
 		r.box = &e.in
 		e.in.waiting.push(r)
+		return true
 	}
+	return false
 }
 
 // failReceivers fails those who wait for a message of a connection, and later ones.

@@ -33,30 +33,37 @@ func IsendMessage(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) (*Message
 		s.free()
 		return nil, err
 	}
-	if s.ticket == nil {
+	if s.null {
 		s.free()
 		r := &MessageRequest{done: make(chan struct{}), cancel: func() {}}
 		close(r.done)
 		return r, nil
 	}
-	if len(s.ticket.ready) == 0 {
-		return inBackground(s.await, func(ctx context.Context) (*Message, error) { return nil, s.send(ctx) }), nil
+	if s.waits {
+		return inBackground(s.await, func(ctx context.Context) (*Message, error) { return nil, s.send(ctx) }, s.free), nil
 	}
 	defer s.free()
-	<-s.ticket.ready
-	if err := s.refused(); err != nil {
+	if err := s.await(context.Background()); err != nil {
 		return nil, err
 	}
 	var room [4]mpicomm.Op
-	ops, acks, err := s.operations(room[:0], new(headerBuffer))
+	ops, err := s.operations(room[:0])
 	if err != nil {
 		return nil, err
 	}
+	if len(s.late) > 0 {
+		request, err := s.sendLate(ops)
+		if err != nil {
+			return nil, err
+		}
+		return &MessageRequest{request: request}, nil
+	}
 	request, err := mpicomm.Post(ops...)
 	if err != nil {
-		return nil, s.notSent(acks, err)
+		return nil, s.notSent(err)
 	}
 	s.onPosted()
+	s.buffer = nil // it goes with the request
 	return &MessageRequest{request: request}, nil
 }
 
@@ -81,21 +88,23 @@ func IrecvMessageAlloc(c *mpicomm.Comm, source, tag int, alloc func(Incoming) ([
 }
 
 func irecvMessage(c *mpicomm.Comm, into []mem.Buffer, source, tag int, alloc func(Incoming) ([]mem.Buffer, error)) (*MessageRequest, error) {
-	r := &receiving{}
+	r := receivings.Get().(*receiving)
 	if err := r.init(c, source, tag, into, alloc); err != nil {
+		r.free()
 		return nil, err
 	}
-	return inBackground(r.await, r.receive), nil
+	return inBackground(r.await, r.receive, r.free), nil
 }
 
 // inBackground waits for a message's turn, which can be cancelled, and then moves
 // it, which cannot.
-func inBackground(await func(context.Context) error, move func(context.Context) (*Message, error)) *MessageRequest {
+func inBackground(await func(context.Context) error, move func(context.Context) (*Message, error), free func()) *MessageRequest {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &MessageRequest{done: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(r.done)
 		defer cancel()
+		defer free()
 		if r.err = await(ctx); r.err == nil {
 			r.message, r.err = move(context.Background())
 		}

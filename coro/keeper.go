@@ -72,19 +72,18 @@ func (ch *channel) keep(ctx context.Context) {
 		}
 		mine, stop := context.WithCancel(ctx)
 		k.leads.Store(&stop) // before it has the turn: who does not get that finds it
-		select {
-		case ch.turn <- struct{}{}:
+		if ch.turn.try() {
 			for mine.Err() == nil {
 				if ch.receiveHeader(mine, true) != nil && mine.Err() == nil { // an error of MPI: others will meet it, too
 					time.Sleep(keeperWatch)
 				}
 			}
 			k.leads.Store(nil)
-			<-ch.turn
-		default:
+			ch.turn.giveBack()
+		} else {
 			k.leads.Store(nil)
 			k.parked.Store(true)
-			if len(ch.turn) > 0 {
+			if ch.turn.held.Load() {
 				select {
 				case <-k.nudge:
 				case <-ctx.Done():
@@ -99,7 +98,7 @@ func (ch *channel) keep(ctx context.Context) {
 // attend makes the keeper receive headers unless somebody else does, for who waits
 // without receiving any.
 func (ch *channel) attend() {
-	if len(ch.turn) == 0 {
+	if !ch.turn.held.Load() {
 		ch.keeper.urgent.Store(true)
 		ch.keeper.wake()
 	}
@@ -124,12 +123,10 @@ func (ch *channel) finalize() {
 		cancel()
 		<-gone
 	}
-	select {
-	case ch.turn <- struct{}{}:
-	default:
+	if !ch.turn.try() {
 		return // somebody waits for a message, and knows it
 	}
-	defer func() { <-ch.turn }()
+	defer ch.turn.giveBack()
 	if ch.late != nil && ch.late.Cancel() == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -199,7 +196,9 @@ func (ch *channel) discardAll(p *peer) {
 		}
 		a := p.discards.queue.pop()
 		ch.mu.Unlock()
-		r := receiving{ch: ch, known: &worldComm, alloc: fresh, got: a}
+		r := receivings.Get().(*receiving)
+		r.ch, r.known, r.alloc, r.got = ch, &worldComm, fresh, a
 		_, _ = r.receive(context.Background())
+		r.free()
 	}
 }

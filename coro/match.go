@@ -1,6 +1,8 @@
 package coro
 
 import (
+	"sync"
+
 	"github.com/mpi4go/mpi4go/internal/wire"
 	"github.com/mpi4go/mpi4go/mpicomm"
 )
@@ -9,14 +11,25 @@ import (
 type arrival struct {
 	source int // of the job
 	prefix wire.Prefix
-	first  []byte // the beginning of the header
-	buffer *slotBuffer
+	buffer [slotSize]byte
+	first  []byte        // the beginning of the header, in the buffer
 	whole  []byte        // all of the header, once it was read
 	long   *headerBuffer // its memory, if that is not the buffer
 
 	end            *end // of the connection that it belongs to, or nil
 	box            *box // in which it is kept; it is in matching's list then
 	newer, earlier *arrival
+}
+
+var arrivals = sync.Pool{New: func() any { return new(arrival) }}
+
+func (a *arrival) free() {
+	if a.long != nil {
+		a.long.free()
+	}
+	a.first, a.whole, a.long = nil, nil, nil
+	a.end, a.box, a.newer, a.earlier = nil, nil, nil, nil
+	arrivals.Put(a)
 }
 
 // receiver waits for a message.
@@ -34,7 +47,7 @@ type receiver struct {
 // boxKey is a source and a tag, or any of them, on a communicator.
 type boxKey struct {
 	comm        uint32
-	source, tag int
+	source, tag int32
 }
 
 // box holds messages of one source and tag in their order, or those who wait for
@@ -84,7 +97,7 @@ func (r *receiver) fits(a *arrival) bool {
 
 // receiver takes the receiver of a message, if one waits.
 func (m *matching) receiver(a *arrival) *receiver {
-	key := boxKey{a.prefix.Comm, a.source, int(a.prefix.Tag)}
+	key := boxKey{a.prefix.Comm, int32(a.source), int32(a.prefix.Tag)}
 	best := m.boxes[key]
 	if best != nil && best.waiting.len() == 0 {
 		best = nil
@@ -117,7 +130,7 @@ func (m *matching) waitsNoMore(r *receiver) {
 
 // keep keeps a message, as the first if it was given back.
 func (m *matching) keep(a *arrival, back bool) {
-	b := m.box(boxKey{a.prefix.Comm, a.source, int(a.prefix.Tag)})
+	b := m.box(boxKey{a.prefix.Comm, int32(a.source), int32(a.prefix.Tag)})
 	a.box = b
 	m.n++
 	if back {
@@ -141,19 +154,36 @@ func (m *matching) keep(a *arrival, back bool) {
 	}
 }
 
-// message takes the first message for a receiver, if there is one.
-func (m *matching) message(r *receiver) *arrival {
+// message takes the first message for a receiver; if there is none, and it may wait,
+// it waits.
+func (m *matching) message(r *receiver, mayWait bool) *arrival {
 	var a *arrival
+	b := m.box(boxKey{r.comm, int32(r.source), int32(r.tag)})
 	if r.isWild() {
 		for a = m.first; a != nil && !r.fits(a); a = a.newer {
 		}
-	} else if b := m.boxes[boxKey{r.comm, r.source, r.tag}]; b != nil && b.kept.len() > 0 {
+	} else if b.kept.len() > 0 {
 		a = b.kept.first()
 	}
-	if a == nil {
-		return nil
+	switch {
+	case a != nil:
+		m.takeOut(a)
+	case mayWait:
+		m.calls++
+		r.call = m.calls
+		r.box = b
+		b.waiting.push(r)
+		if r.isWild() {
+			m.wild++
+		}
 	}
-	a.box.kept.pop() // of one source and tag it is the first
+	m.tidy(b)
+	return a
+}
+
+// takeOut takes out a message that is the first of its source and tag.
+func (m *matching) takeOut(a *arrival) {
+	a.box.kept.pop()
 	m.tidy(a.box)
 	if a.earlier != nil {
 		a.earlier.newer = a.newer
@@ -167,24 +197,12 @@ func (m *matching) message(r *receiver) *arrival {
 	}
 	a.box, a.earlier, a.newer = nil, nil, nil
 	m.n--
-	return a
-}
-
-// wait makes a receiver wait.
-func (m *matching) wait(r *receiver) {
-	m.calls++
-	r.call = m.calls
-	r.box = m.box(boxKey{r.comm, r.source, r.tag})
-	r.box.waiting.push(r)
-	if r.isWild() {
-		m.wild++
-	}
 }
 
 // fail ends the wait of all receivers of a source. The caller holds ch.mu.
 func (m *matching) fail(ch *channel, source int, err error) {
 	for _, b := range m.boxes {
-		for b.key.source == source && b.waiting.len() > 0 {
+		for int(b.key.source) == source && b.waiting.len() > 0 {
 			r := b.waiting.pop()
 			m.waitsNoMore(r)
 			r.err = err
@@ -233,22 +251,19 @@ func (ch *channel) offer(a *arrival, back bool) {
 }
 
 // match takes the first message that has arrived for the receiver, or makes it
-// wait.
-func (ch *channel) match(r *receiver) {
-	r.got, r.err, r.box = nil, nil, nil
+// wait, which it returns.
+func (ch *channel) match(r *receiver) (waits bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if r.got = ch.matching.message(r); r.got != nil {
-		r.ready <- struct{}{}
-		return
-	}
+	var broken error
 	if r.source != mpicomm.AnySource {
-		if r.err = ch.peer(r.source).broken; r.err != nil {
-			r.ready <- struct{}{}
-			return
-		}
+		broken = ch.peer(r.source).broken
 	}
-	ch.matching.wait(r)
+	r.got = ch.matching.message(r, broken == nil)
+	if r.got == nil {
+		r.err = broken
+	}
+	return r.got == nil && r.err == nil
 }
 
 // giveUp ends the wait of a receiver; a message that it has got meanwhile goes
@@ -271,7 +286,6 @@ func (ch *channel) giveUp(r *receiver) {
 	default:
 	}
 	r.got = nil
-	receivers.Put(r)
 }
 
 // giveBack leaves a message to the next receiver that matches it.

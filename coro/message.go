@@ -54,7 +54,7 @@ var ErrFrames = errors.New("the destinations do not fit the message")
 func SendMessage(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) error {
 	s := sendings.Get().(*sending)
 	defer s.free()
-	if err := s.init(c, frames, dest, tag); err != nil || s.ticket == nil {
+	if err := s.init(c, frames, dest, tag); err != nil || s.null {
 		return err
 	}
 	if err := s.await(ctx); err != nil {
@@ -65,30 +65,43 @@ func SendMessage(ctx context.Context, c *mpicomm.Comm, frames []mem.Buffer, dest
 
 // sending is a message on its way.
 type sending struct {
+	sender
 	ch       *channel
 	key      streamKey
 	dest     int // of the job
 	limits   wire.Limits
 	frames   []mem.Buffer
 	plan     []wire.Frame
-	inline   int // bytes of inline frames
-	ticket   *sender
-	owed     [wire.MaxAcks]uint16 // room for the acknowledgements that it carries along
-	posted   bool                 // its place in MPI's order is fixed
+	inline   int          // bytes of inline frames
+	payload  bool         // not all frames are inline
+	late     []chunked    // the frames that go in chunks
+	buffer   headerBuffer // for the header
+	null     bool         // it is to ProcNull
+	waits    bool         // it has no slot yet
+	acks     []uint16     // that it carries along, in owed
+	owed     [wire.MaxAcks]uint16
+	posted   bool // its place in MPI's order is fixed
 	onPosted func()
 }
 
+// What a message needs is used again: it costs few allocations.
 var sendings = sync.Pool{New: func() any {
-	s := new(sending)
+	s := &sending{sender: sender{ready: make(chan struct{}, 1)}}
 	s.onPosted = func() {
 		s.posted = true
-		s.ch.posted(s.ticket, true)
+		s.ch.posted(&s.sender, true)
 	}
 	return s
 }}
 
+// free keeps s for another message. A header that MPI may still read must have been
+// taken out of it.
 func (s *sending) free() {
-	*s = sending{plan: s.plan[:0], onPosted: s.onPosted}
+	s.ch, s.frames, s.plan, s.acks, s.late = nil, nil, s.plan[:0], nil, nil
+	s.inline, s.payload, s.null, s.waits, s.posted = 0, false, false, false, false
+	if cap(s.buffer) > maxSpareHeader {
+		s.buffer = nil
+	}
 	sendings.Put(s)
 }
 
@@ -100,15 +113,25 @@ func (s *sending) init(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) erro
 		return err
 	}
 	known, err := inner.CommOf(c, "sendmessage", true, dest, tag)
-	if err != nil || dest == mpicomm.ProcNull {
+	s.null = dest == mpicomm.ProcNull
+	if err != nil || s.null {
 		return err
 	}
 	s.ch, s.key, s.dest, s.limits = ch, streamKey{known.ID, uint32(tag)}, known.World(dest), ch.limits
 	if err := s.describe(frames); err != nil {
 		return err
 	}
-	s.ticket = ch.enqueue(s.dest, s.key)
+	ch.mu.Lock()
+	s.ask(ch.peer(s.dest).stream(s.key))
+	ch.unlock()
 	return nil
+}
+
+// ask asks for a slot. With one it takes acknowledgements along. The caller holds mu.
+func (s *sending) ask(from *stream) {
+	if s.waits = s.ch.ask(from, &s.sender); !s.waits && s.err == nil {
+		s.acks = from.peer.takeAcks(s.owed[:0])
+	}
 }
 
 // describe chooses the plans of the frames.
@@ -123,20 +146,33 @@ func (s *sending) describe(frames []mem.Buffer) error {
 	for _, f := range frames {
 		total += f.Len()
 	}
+	stages := ch.stages[s.dest]
 	short := ch.plans[0].Plan == wire.Inline && fitsSlot(len(frames), total)
 	for i, f := range frames {
-		if f.Kind() == mem.Device {
-			return fmt.Errorf("sendmessage: frame %d is device memory: this version passes host memory only; copy it to the host: %w", i, errors.ErrUnsupported)
+		m, err := memoryOf(f)
+		if err != nil {
+			return fmt.Errorf("sendmessage: frame %d: %w", i, err)
 		}
 		p := wire.Frame{Len: f.Len(), Kind: uint8(f.Kind()), Plan: ch.plans.For(f.Len())}
 		switch {
+		case m != nil:
+			p.Plan = wire.Chunks
 		case p.Len == 0 || short:
 			p.Plan = wire.Inline
 		case p.Plan == wire.Datatype && p.Len > maxPart:
 			p.Plan = wire.Request
 		}
-		if p.Plan == wire.Inline {
+		if p.Plan == wire.Request && stages {
+			p.Plan = wire.Chunks
+		}
+		switch p.Plan {
+		case wire.Inline:
 			s.inline += p.Len
+		case wire.Chunks:
+			p.Chunk = wire.ChunkFor(p.Len)
+			s.late = append(s.late, chunked{buf: f, mem: m, direct: m == nil || ch.takes(m), chunk: p.Chunk})
+		default:
+			s.payload = true
 		}
 		s.plan = append(s.plan, p)
 	}
@@ -158,38 +194,39 @@ const maxPart = 1<<31 - 1
 
 // await waits for the message's turn.
 func (s *sending) await(ctx context.Context) error {
-	if err := s.ch.await(ctx, s.ticket.ready); err != nil {
-		s.ch.posted(s.ticket, false)
+	if err := ctx.Err(); err != nil {
+		s.ch.posted(&s.sender, false)
 		return fmt.Errorf("sendmessage: %w", err)
 	}
-	return s.refused()
-}
-
-// refused ends a message that will have no turn, and returns why.
-func (s *sending) refused() error {
-	err := s.ticket.err
-	if err == nil {
-		return nil
+	if s.waits {
+		if err := s.ch.await(ctx, s.ready); err != nil {
+			s.ch.posted(&s.sender, false)
+			return fmt.Errorf("sendmessage: %w", err)
+		}
 	}
-	s.ch.posted(s.ticket, false)
-	return fmt.Errorf("sendmessage: %w", err)
+	if err := s.err; err != nil { // it will have no turn
+		s.ch.posted(&s.sender, false)
+		return fmt.Errorf("sendmessage: %w", err)
+	}
+	if s.waits {
+		s.acks = s.ch.takeAcks(s.dest, s.owed[:0])
+	}
+	return nil
 }
 
 // send sends the message, whose turn it is, and waits for that.
 func (s *sending) send(ctx context.Context) error {
-	buffer := headers.Get().(*headerBuffer)
-	err := s.sendWith(ctx, buffer)
-	if inFlight(err) == nil { // otherwise it goes with the request
-		buffer.free()
-	}
-	return err
-}
-
-func (s *sending) sendWith(ctx context.Context, buffer *headerBuffer) error {
 	var room [4]mpicomm.Op
-	ops, acks, err := s.operations(room[:0], buffer)
+	ops, err := s.operations(room[:0])
 	if err != nil {
 		return err
+	}
+	if len(s.late) > 0 {
+		r, err := s.sendLate(ops)
+		if err != nil {
+			return err
+		}
+		return settle(ctx, r)
 	}
 	if len(ops) > 1 {
 		var statuses [4]mpicomm.Status
@@ -202,44 +239,49 @@ func (s *sending) sendWith(ctx context.Context, buffer *headerBuffer) error {
 		}
 	}
 	if !s.posted {
-		return s.notSent(acks, err)
+		return s.notSent(err)
+	}
+	if inFlight(err) != nil {
+		s.buffer = nil // it goes with the request
 	}
 	return err
 }
 
-// operations appends those of the message, with a buffer for its header, to ops.
-// Acks are the acknowledgements that it carries along.
-func (s *sending) operations(ops []mpicomm.Op, buffer *headerBuffer) (_ []mpicomm.Op, acks []uint16, err error) {
-	ch, slot := s.ch, int(s.ticket.slot)
-	acks = ch.takeAcks(s.dest, s.owed[:0])
-	header, err := s.header(buffer, acks)
+// operations appends those of the message to ops.
+func (s *sending) operations(ops []mpicomm.Op) ([]mpicomm.Op, error) {
+	ch, slot := s.ch, int(s.slot)
+	header, err := s.header()
 	if err != nil {
-		return nil, nil, s.notSent(acks, err)
+		return nil, s.notSent(err)
 	}
 	first := min(len(header), slotSize)
 	ops = append(ops, ch.comm.SendOp(mem.Of(header[:first]), s.dest, headerTag))
 	if rest := header[first:]; len(rest) > 0 {
 		ops = append(ops, ch.comm.SendOp(mem.Of(rest), s.dest, slot))
 	}
-	ops = ch.payload(ops, s.plan, s.frames, func(b mem.Buffer) mpicomm.Op { return ch.comm.SendOp(b, s.dest, slot) },
-		func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, slot) })
+	if s.payload {
+		ops = payload(ops, s.plan, s.frames, func(b mem.Buffer) mpicomm.Op { return ch.comm.SendOp(b, s.dest, slot) },
+			func(parts []mem.Buffer) mpicomm.Op { return ch.comm.SendPartsOp(parts, s.dest, slot) })
+	}
 	for i := range ops {
 		ops[i].Bound = true
 	}
-	return ops, acks, nil
+	return ops, nil
 }
 
 // notSent ends a message that was not sent, with the acknowledgements in it.
-func (s *sending) notSent(acks []uint16, err error) error {
-	s.ch.owe(s.dest, acks...)
-	s.ch.posted(s.ticket, false)
+func (s *sending) notSent(err error) error {
+	if len(s.acks) > 0 {
+		s.ch.owe(s.dest, s.acks...)
+	}
+	s.ch.posted(&s.sender, false)
 	return fmt.Errorf("sendmessage: %w", err)
 }
 
-// header encodes the message with its inline frames, in the buffer.
-func (s *sending) header(buffer *headerBuffer, acks []uint16) ([]byte, error) {
-	h := wire.Header{Comm: s.key.comm, Tag: s.key.tag, Slot: s.ticket.slot, Acks: acks, Frames: s.plan}
-	b, err := h.Append((*buffer)[:0])
+// header encodes the message with its inline frames.
+func (s *sending) header() ([]byte, error) {
+	h := wire.Header{Comm: s.key.comm, Tag: s.key.tag, Slot: s.slot, Acks: s.acks, Frames: s.plan}
+	b, err := h.Append(s.buffer[:0])
 	if err != nil {
 		return nil, err
 	}
@@ -248,11 +290,11 @@ func (s *sending) header(buffer *headerBuffer, acks []uint16) ([]byte, error) {
 	}
 	b = slices.Grow(b, s.inline)
 	for i, f := range s.plan {
-		if f.Plan == wire.Inline {
+		if f.Plan == wire.Inline && f.Len > 0 {
 			b = append(b, s.frames[i].Bytes()...)
 		}
 	}
-	*buffer = b
+	s.buffer = b
 	return b, nil
 }
 
@@ -260,21 +302,19 @@ func (s *sending) header(buffer *headerBuffer, acks []uint16) ([]byte, error) {
 // reason.
 type headerBuffer []byte
 
-var headers = sync.Pool{New: func() any {
-	b := make(headerBuffer, 0, slotSize)
-	return &b
-}}
+const maxSpareHeader = 256 << 10
+
+var headers = sync.Pool{New: func() any { return new(headerBuffer) }}
 
 func (b *headerBuffer) free() {
-	const most = 256 << 10
-	if cap(*b) <= most {
+	if cap(*b) <= maxSpareHeader {
 		headers.Put(b)
 	}
 }
 
 // payload appends the operations of the frames that are not in the header, in
 // the order that both sides know: those of the datatype, then the others.
-func (ch *channel) payload(ops []mpicomm.Op, plan []wire.Frame, frames []mem.Buffer, one func(mem.Buffer) mpicomm.Op, many func([]mem.Buffer) mpicomm.Op) []mpicomm.Op {
+func payload(ops []mpicomm.Op, plan []wire.Frame, frames []mem.Buffer, one func(mem.Buffer) mpicomm.Op, many func([]mem.Buffer) mpicomm.Op) []mpicomm.Op {
 	var parts []mem.Buffer
 	for i, f := range plan {
 		if f.Plan == wire.Datatype {
@@ -357,7 +397,8 @@ func RecvMessageAlloc(ctx context.Context, c *mpicomm.Comm, source, tag int, all
 // recvMessage receives into the given buffers, or with alloc into what it
 // supplies.
 func recvMessage(ctx context.Context, c *mpicomm.Comm, into []mem.Buffer, source, tag int, alloc func(Incoming) ([]mem.Buffer, error)) (*Message, error) {
-	var r receiving
+	r := receivings.Get().(*receiving)
+	defer r.free()
 	if err := r.init(c, source, tag, into, alloc); err != nil {
 		return nil, err
 	}
@@ -369,12 +410,20 @@ func recvMessage(ctx context.Context, c *mpicomm.Comm, into []mem.Buffer, source
 
 // receiving is a message that is waited for.
 type receiving struct {
-	ch     *channel
-	known  *inner.Comm
-	into   []mem.Buffer
-	alloc  func(Incoming) ([]mem.Buffer, error)
-	ticket *receiver // nil for ProcNull
-	got    *arrival
+	receiver
+	ch    *channel
+	known *inner.Comm
+	into  []mem.Buffer
+	alloc func(Incoming) ([]mem.Buffer, error)
+	waits bool // none has matched yet
+	plan  []wire.Frame
+}
+
+var receivings = sync.Pool{New: func() any { return &receiving{receiver: receiver{ready: make(chan struct{}, 1)}} }}
+
+func (r *receiving) free() {
+	*r = receiving{receiver: receiver{ready: r.ready}, plan: r.plan[:0]}
+	receivings.Put(r)
 }
 
 // init checks the arguments and takes a place in the order of receives, but for
@@ -387,30 +436,24 @@ func (r *receiving) init(c *mpicomm.Comm, source, tag int, into []mem.Buffer, al
 	if r.known, err = inner.CommOf(c, "recvmessage", false, source, tag); err != nil || source == mpicomm.ProcNull {
 		return err
 	}
-	t := receivers.Get().(*receiver)
-	t.comm, t.source, t.tag = r.known.ID, source, tag
+	r.comm, r.source, r.tag = r.known.ID, source, tag
 	if source != mpicomm.AnySource {
-		t.source = r.known.World(source)
+		r.source = r.known.World(source)
 	}
-	r.ch.match(t)
-	r.ticket = t
+	r.waits = r.ch.match(&r.receiver)
 	return nil
 }
 
 // await waits until a message has matched.
 func (r *receiving) await(ctx context.Context) error {
-	if r.ticket == nil {
-		return nil
+	if r.waits {
+		if err := r.ch.await(ctx, r.ready); err != nil {
+			r.ch.giveUp(&r.receiver)
+			return fmt.Errorf("recvmessage: %w", err)
+		}
 	}
-	if err := r.ch.await(ctx, r.ticket.ready); err != nil {
-		r.ch.giveUp(r.ticket)
-		return fmt.Errorf("recvmessage: %w", err)
-	}
-	got, err := r.ticket.got, r.ticket.err
-	r.got, r.ticket.got = got, nil
-	receivers.Put(r.ticket)
-	if err != nil {
-		return fmt.Errorf("recvmessage: %w", err)
+	if r.err != nil {
+		return fmt.Errorf("recvmessage: %w", r.err)
 	}
 	return nil
 }
@@ -424,43 +467,42 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 	if err := ch.readHeader(ctx, a); err != nil {
 		return nil, err
 	}
-	planning := plannings.Get().(*[]wire.Frame)
-	defer plannings.Put(planning)
-	plan, inline, err := wire.DecodeFrames(a.whole, ch.limits, (*planning)[:0])
-	*planning = plan
+	plan, inline, err := wire.DecodeFrames(a.whole, ch.limits, r.plan[:0])
 	if err != nil {
 		ch.misunderstood(a.source, err)
 		return nil, fmt.Errorf("recvmessage: from rank %d of the job: %w", a.source, err)
 	}
+	r.plan = plan
 	m := &Message{Source: r.known.Rank(a.source), Tag: int(a.prefix.Tag)}
 	if m.Frames, err = destinations(m, plan, r.into, r.alloc); err != nil {
 		ch.giveBack(a)
 		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
 	}
+	late, err := ch.land(ctx, plan, m.Frames)
+	if err != nil {
+		ch.giveBack(a)
+		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)
+	}
+	frames := m.Frames
+	if late != nil {
+		frames = late.frames
+	}
+	more := false
 	for i, f := range plan {
-		if f.Plan == wire.Inline {
-			copy(m.Frames[i].Bytes(), inline[:f.Len])
+		if f.Plan != wire.Inline {
+			more = true
+		} else if f.Len > 0 {
+			copy(frames[i].Bytes(), inline[:f.Len])
 			inline = inline[f.Len:]
 		}
 	}
-	var room [4]mpicomm.Op
-	slot := int(a.prefix.Slot)
-	ops := ch.payload(room[:0], plan, m.Frames, func(b mem.Buffer) mpicomm.Op {
-		op := ch.comm.RecvOp(b, a.source, slot)
-		op.Fits = true
-		return op
-	}, func(parts []mem.Buffer) mpicomm.Op { return ch.comm.RecvPartsOp(parts, a.source, slot) })
-	for i := range ops {
-		ops[i].Bound = true // they are on their way
+	if late != nil {
+		return r.receiveLate(ctx, m, late, plan)
 	}
-	switch len(ops) {
-	case 0:
-	case 1:
-		_, err = mpicomm.Do(ctx, ops[0])
-	default:
-		var statuses [4]mpicomm.Status
-		_, err = mpicomm.DoAll(ctx, statuses[:0], ops...)
+	if !more {
+		return m, ch.acknowledge(a)
 	}
+	err = ch.receivePayload(ctx, a, plan, frames)
 	flying := inFlight(err) != nil
 	if err != nil && !flying && ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was not started
 		ch.giveBack(a)
@@ -473,6 +515,33 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 		return nil, err
 	}
 	return m, err
+}
+
+// receivePayload receives the frames that are not in the header.
+func (ch *channel) receivePayload(ctx context.Context, a *arrival, plan []wire.Frame, frames []mem.Buffer) (err error) {
+	var room [4]mpicomm.Op
+	ops := ch.receives(room[:0], a, plan, frames)
+	if len(ops) == 1 {
+		_, err = mpicomm.Do(ctx, ops[0])
+		return err
+	}
+	var statuses [4]mpicomm.Status
+	_, err = mpicomm.DoAll(ctx, statuses[:0], ops...)
+	return err
+}
+
+// receives appends the operations of the payload to ops.
+func (ch *channel) receives(ops []mpicomm.Op, a *arrival, plan []wire.Frame, frames []mem.Buffer) []mpicomm.Op {
+	slot := int(a.prefix.Slot)
+	ops = payload(ops, plan, frames, func(b mem.Buffer) mpicomm.Op {
+		op := ch.comm.RecvOp(b, a.source, slot)
+		op.Fits = true
+		return op
+	}, func(parts []mem.Buffer) mpicomm.Op { return ch.comm.RecvPartsOp(parts, a.source, slot) })
+	for i := range ops {
+		ops[i].Bound = true // they are on their way
+	}
+	return ops
 }
 
 // readHeader receives what did not fit into the header's own message.
@@ -514,9 +583,6 @@ func destinations(m *Message, frames []wire.Frame, buffers []mem.Buffer, alloc f
 	for i, b := range buffers {
 		if b.Len() != frames[i].Len {
 			return nil, fmt.Errorf("%w: frame %d of %d bytes into a buffer of %d", ErrFrames, i, frames[i].Len, b.Len())
-		}
-		if b.Kind() == mem.Device {
-			return nil, fmt.Errorf("the buffer for frame %d is device memory: this version passes host memory only: %w", i, errors.ErrUnsupported)
 		}
 	}
 	return buffers, nil

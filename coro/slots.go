@@ -86,7 +86,7 @@ type stream struct {
 	posting bool          // somebody has a slot and is about to send: the next waits
 	queue   fifo[*sender] // that wait for a slot, in call order
 	failed  error         // of senders from now on
-	quiet   func()        // to be called once nobody is about to send
+	quiet   []func()      // to be called once nobody is about to send
 	stalls  uint64        // senders that had to wait
 }
 
@@ -98,41 +98,48 @@ type sender struct {
 	err    error // why it gets none
 }
 
-// enqueue asks for a slot for a message, in call order. The sender is ready at
-// once if there is one.
-func (ch *channel) enqueue(dest int, key streamKey) *sender {
-	ch.mu.Lock()
-	defer ch.unlock()
-	p := ch.peer(dest)
+// spareStreams is how many streams of a peer are kept for their next use.
+const spareStreams = 256
+
+// stream is the one of a name. The caller holds mu.
+func (p *peer) stream(key streamKey) *stream {
 	s := p.streams[key]
 	if s == nil {
 		s = &stream{key: key, peer: p, failed: p.broken}
 		p.streams[key] = s
 	}
-	return ch.ask(s)
+	return s
 }
 
-// ask is enqueue for a stream. The caller holds mu.
-func (ch *channel) ask(s *stream) *sender {
-	w := senders.Get().(*sender)
+// ask asks for a slot for a message of a stream, in call order. The sender has one,
+// or has been refused, or waits for one, which it returns. The caller holds mu.
+func (ch *channel) ask(s *stream, w *sender) (waits bool) {
 	w.slot, w.err, w.stream = 0, s.failed, s
 	if w.err != nil {
-		w.ready <- struct{}{}
-		return w
+		return false
 	}
 	s.queue.push(w)
-	ch.grant(s)
-	if w.slot == 0 {
-		s.stalls++
+	if ch.take(s) == w {
+		return false
 	}
-	return w
+	s.stalls++
+	return true
 }
 
 // grant gives the first sender of a stream a slot, if it may have one, and returns
 // whether it did.
 func (ch *channel) grant(s *stream) bool {
+	w := ch.take(s)
+	if w != nil {
+		ch.signal(w.ready)
+	}
+	return w != nil
+}
+
+// take is grant without a signal; it returns who has got a slot.
+func (ch *channel) take(s *stream) *sender {
 	if s.queue.len() == 0 || s.posting || s.unacked >= window {
-		return false
+		return nil
 	}
 	t := &s.peer.slots
 	slot := t.take(s)
@@ -145,14 +152,13 @@ func (ch *channel) grant(s *stream) bool {
 			}
 			t.wanting[i].push(s)
 		}
-		return false
+		return nil
 	}
 	w := s.queue.pop()
 	w.slot = slot
 	s.posting = true
 	s.unacked++
-	ch.signal(w.ready)
-	return true
+	return w
 }
 
 // posted tells that the message of a sender is on its way, or with sent false
@@ -175,15 +181,19 @@ func (ch *channel) posted(w *sender, sent bool) {
 	default:
 	}
 	w.stream, w.err = nil, nil
-	senders.Put(w)
-	var quiet func()
-	if !s.posting && s.queue.len() == 0 {
-		quiet, s.quiet = s.quiet, nil
-	}
+	calls := s.isQuiet()
 	ch.unlock()
-	if quiet != nil {
-		quiet()
+	for _, f := range calls {
+		f()
 	}
+}
+
+// isQuiet takes the functions that are to be called if nobody is about to send.
+func (s *stream) isQuiet() (calls []func()) {
+	if !s.posting && s.queue.len() == 0 {
+		calls, s.quiet = s.quiet, nil
+	}
+	return calls
 }
 
 // acknowledged frees a slot, and returns whether it was in use. The caller holds
@@ -223,9 +233,9 @@ func (ch *channel) failSenders(s *stream, err error) {
 	}
 }
 
-// forget drops a stream that is not in use.
+// forget drops a stream that is not in use, if there are many.
 func (s *stream) forget() {
-	if s.unacked == 0 && s.queue.len() == 0 && !s.posting && !s.kept && !s.wants {
+	if len(s.peer.streams) > spareStreams && s.unacked == 0 && s.queue.len() == 0 && !s.posting && !s.kept && !s.wants {
 		delete(s.peer.streams, s.key)
 	}
 }

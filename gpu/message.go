@@ -355,7 +355,7 @@ func (m *message) Copy(dir device.Direction, at int, piece device.Piece, last bo
 		return nil, d.wrap("message", err)
 	}
 	c := &copying{lane: l}
-	if last && m.stream != nil && m.stream.enter() == nil {
+	if last && dir == device.In && m.stream != nil && m.stream.enter() == nil {
 		c.behind = cuda.StreamWaitEvent(m.stream.d.ctx, m.stream.handle, k.event) == nil
 		m.stream.leave()
 	}

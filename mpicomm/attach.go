@@ -55,5 +55,6 @@ func (p *process) ownerFinalizes() {
 	p.engine.TakeBack()
 	p.drain()
 	p.engine.Close(p.config.DrainTimeout)
+	p.endBells()
 	state.Store(disowned)
 }

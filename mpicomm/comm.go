@@ -19,6 +19,7 @@ type Comm struct {
 	handle     uint64
 	rank, size int
 	tagUB      int
+	peers      cmpi.Peers // whom to ring
 	name       string
 	sends      *progress.Op // the owner of sends that nobody waits for
 	sent       *Request     // what Isend returns for them
@@ -39,6 +40,7 @@ func (p *process) newComm(comm cmpi.Comm, name string) (*Comm, error) {
 	if err := p.introduce(c); err != nil {
 		return nil, err
 	}
+	c.peers = p.peers(c.known.Ranks)
 	if !p.config.Debug {
 		return c, nil
 	}
@@ -53,7 +55,7 @@ func (p *process) newComm(comm cmpi.Comm, name string) (*Comm, error) {
 }
 
 func (p *process) wrapComm(comm cmpi.Comm, name string) *Comm {
-	c := &Comm{p: p, handle: comm.Handle, rank: comm.Rank, size: comm.Size, tagUB: p.start.TagUB, name: name}
+	c := &Comm{p: p, peers: p.everyPeer(), handle: comm.Handle, rank: comm.Rank, size: comm.Size, tagUB: p.start.TagUB, name: name}
 	c.sends = progress.Detach(c.sendFailed)
 	c.sent = &Request{comm: c}
 	c.sent.op.Complete(c.op(cmpi.Send, mem.Buffer{}, none, none).Spec)

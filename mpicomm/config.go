@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,9 +49,17 @@ type Config struct {
 	LeadTime time.Duration
 
 	// IdleNap bounds the driver's naps after five seconds without traffic, and
-	// with it the time that a message may then wait for its receiver.
+	// with it the time that a message may then wait for its receiver. Where the
+	// doorbell wakes it for every message the naps are four times as long.
 	// Zero: 8 ms. MPI4GO_IDLE_NAP.
 	IdleNap time.Duration
+
+	// Doorbell says whether the processes of a host wake each other's drivers:
+	// "on" or "off". Off, a message to a process that has been idle waits until
+	// that looks for it: see IdleNap. Two more values are for tests: "drop", where
+	// no bell rings, and "flood", where all of them do, all the time. Zero: "on".
+	// MPI4GO_DOORBELL.
+	Doorbell string
 
 	// CancelTimeout is how long a receive whose context ended waits for MPI to
 	// say whether it had matched. Zero: 100 ms. MPI4GO_CANCEL_TIMEOUT.
@@ -58,8 +67,9 @@ type Config struct {
 
 	// Plans says how the frames of multi-buffer messages travel, by their length:
 	// a list such as "inline:512,datatype:1M,request", in which each plan is
-	// for frames of up to as many bytes. Zero: "inline:512,datatype:512K,request".
-	// Ranks may differ in it. docs/wire.md; MPI4GO_PLANS.
+	// for frames of up to as many bytes. Zero: what suits the MPI that was found;
+	// "pingpong tune" tells what suits the machine. Ranks may differ in it.
+	// docs/wire.md; MPI4GO_PLANS.
 	Plans string
 
 	// MaxFrames bounds the frames of a multi-buffer message, MaxHeader the bytes
@@ -79,7 +89,7 @@ type Config struct {
 	// StagingLimit bounds the page-locked memory through which device memory is
 	// staged: bytes for each device and direction. It is also the longest plain
 	// message of device memory that is staged; messages of frames go in pieces.
-	// It is a power of two, at least 1 MiB. Zero: 268435456 (256 MiB).
+	// It is a power of two, at least 16 MiB. Zero: 268435456 (256 MiB).
 	// MPI4GO_STAGING_LIMIT.
 	StagingLimit int
 
@@ -193,15 +203,21 @@ func (c *Config) settings() []setting {
 		number("Spins", "MPI4GO_SPINS", &c.Spins, 200),
 		duration("LeadTime", "MPI4GO_LEAD_TIME", &c.LeadTime, 500*time.Microsecond),
 		duration("IdleNap", "MPI4GO_IDLE_NAP", &c.IdleNap, 8*time.Millisecond),
+		{
+			"Doorbell", "MPI4GO_DOORBELL",
+			func(s string) error { c.Doorbell = s; return nil },
+			func() {
+				if c.Doorbell == "" {
+					c.Doorbell = doorbellOn
+				}
+			},
+			func() string { return c.Doorbell },
+		},
 		duration("CancelTimeout", "MPI4GO_CANCEL_TIMEOUT", &c.CancelTimeout, 100*time.Millisecond),
 		{
 			"Plans", "MPI4GO_PLANS",
 			func(s string) error { c.Plans = s; return nil },
-			func() {
-				if c.Plans == "" {
-					c.Plans = wire.DefaultPlans().String()
-				}
-			},
+			func() {}, // familyDefaults
 			func() string { return c.Plans },
 		},
 		number("MaxFrames", "MPI4GO_MAX_FRAMES", &c.MaxFrames, 1<<20),
@@ -231,6 +247,19 @@ type Setting struct {
 	Source string // "environment", "config" or "default"
 }
 
+// familyDefaults fills in what depends on the MPI that was found.
+func (c *Config) familyDefaults(family string, inForce []Setting) {
+	if c.Plans != "" {
+		return
+	}
+	c.Plans = wire.DefaultPlans(family)
+	for i := range inForce {
+		if inForce[i].Field == "Plans" {
+			inForce[i].Value = c.Plans
+		}
+	}
+}
+
 // resolve puts the environment over the fields and the defaults under them.
 func (c *Config) resolve() ([]Setting, error) {
 	var inForce []Setting
@@ -257,12 +286,14 @@ func (c *Config) resolve() ([]Setting, error) {
 		return nil, fmt.Errorf("mpicomm.Config.DeviceMemory: %w", err)
 	}
 	switch {
-	case c.StagingLimit < 1<<20 || c.StagingLimit&(c.StagingLimit-1) != 0:
-		return nil, fmt.Errorf("mpicomm.Config.StagingLimit: %d bytes: want a power of two of at least 1048576 (1 MiB)", c.StagingLimit)
+	case c.StagingLimit < 16<<20 || c.StagingLimit&(c.StagingLimit-1) != 0:
+		return nil, fmt.Errorf("mpicomm.Config.StagingLimit: %d bytes: want a power of two of at least 16777216 (16 MiB)", c.StagingLimit)
 	case c.MaxFrames < 1 || c.MaxMessage < 1:
 		return nil, fmt.Errorf("mpicomm.Config.MaxFrames, MaxMessage: %d frames, %d bytes: want 1 or more", c.MaxFrames, c.MaxMessage)
 	case c.MaxHeader < 4096 || c.MaxHeader > math.MaxInt32:
 		return nil, fmt.Errorf("mpicomm.Config.MaxHeader: %d bytes: want from 4096 to 2^31-1", c.MaxHeader)
+	case !slices.Contains(doorbells, c.Doorbell):
+		return nil, fmt.Errorf("mpicomm.Config.Doorbell: %q: want one of %s", c.Doorbell, strings.Join(doorbells, ", "))
 	case c.Spins < 1 || c.Spins > 1<<20:
 		return nil, fmt.Errorf("mpicomm.Config.Spins: %d is not between 1 and %d", c.Spins, 1<<20)
 	case c.ThreadLevel < ThreadFunneled || c.ThreadLevel > ThreadMultiple:

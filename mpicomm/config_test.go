@@ -51,6 +51,27 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestFamilyDefaults shows that each MPI has plans, which neither the variable nor
+// the field lose to.
+func TestFamilyDefaults(t *testing.T) {
+	unsetAll(t)
+	for _, family := range []string{"openmpi", "mpich", "mpiabi"} {
+		var c Config
+		settings, err := c.resolve()
+		require.NoError(t, err)
+		c.familyDefaults(family, settings)
+		require.NotEmpty(t, c.Plans, family)
+		require.Contains(t, settings, Setting{"Plans", "MPI4GO_PLANS", c.Plans, "default"})
+		_, err = c.resolve()
+		require.NoError(t, err, family)
+	}
+	c := Config{Plans: "request"}
+	settings, err := c.resolve()
+	require.NoError(t, err)
+	c.familyDefaults("mpich", settings)
+	require.Contains(t, settings, Setting{"Plans", "MPI4GO_PLANS", "request", "config"})
+}
+
 // promisedDefaults reads the "Zero: 8 ms." of the comments.
 func promisedDefaults(t *testing.T) map[string]string {
 	file, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
@@ -89,9 +110,9 @@ func TestEverySetting(t *testing.T) {
 	unsetAll(t)
 	for field, text := range map[string]string{
 		"MPI": "mpich", "ThreadLevel": "multiple", "Exclusive": "true", "GOMAXPROCS": "-1", "Spins": "1048576", "LeadTime": "1ms",
-		"IdleNap": "3ms", "CancelTimeout": "2s", "DrainTimeout": "1m0s", "Debug": "true",
+		"IdleNap": "3ms", "CancelTimeout": "2s", "DrainTimeout": "1m0s", "Debug": "true", "Doorbell": "off",
 		"Plans": "inline:1K,request", "MaxFrames": "10", "MaxHeader": "5000", "MaxMessage": "77",
-		"DeviceMemory": "point-to-point,datatypes", "StagingLimit": "1048576",
+		"DeviceMemory": "point-to-point,datatypes", "StagingLimit": "16777216",
 	} {
 		s := inForce(t, Config{}, field)
 		require.Equal(t, "default", s.Source, field)
@@ -101,8 +122,8 @@ func TestEverySetting(t *testing.T) {
 	}
 	c := Config{
 		MPI: "x", ThreadLevel: ThreadMultiple, Exclusive: true, GOMAXPROCS: 4, Spins: 5, LeadTime: 1, IdleNap: 2, CancelTimeout: 3, DrainTimeout: 4,
-		Debug: true, Plans: "request", MaxFrames: 1, MaxHeader: 5000, MaxMessage: 9,
-		DeviceMemory: "none", StagingLimit: 2 << 20,
+		Debug: true, Doorbell: "off", Plans: "request", MaxFrames: 1, MaxHeader: 5000, MaxMessage: 9,
+		DeviceMemory: "none", StagingLimit: 32 << 20,
 	}
 	settings, err := c.resolve()
 	require.NoError(t, err)
@@ -116,9 +137,9 @@ func TestBadSettings(t *testing.T) {
 	for env, values := range map[string][]string{
 		"MPI4GO_THREAD_LEVEL": {"single", "all", "2"}, "MPI4GO_GOMAXPROCS": {"many", "1.5"}, "MPI4GO_SPINS": {"-1", "0x", "1048577"},
 		"MPI4GO_LEAD_TIME": {"50", "-1s", "fast"}, "MPI4GO_IDLE_NAP": {"-1ms"}, "MPI4GO_CANCEL_TIMEOUT": {"1 s"},
-		"MPI4GO_DRAIN_TIMEOUT": {"-30s"}, "MPI4GO_DEBUG": {"yes please"}, "MPI4GO_EXCLUSIVE": {"2"},
+		"MPI4GO_DRAIN_TIMEOUT": {"-30s"}, "MPI4GO_DEBUG": {"yes please"}, "MPI4GO_EXCLUSIVE": {"2"}, "MPI4GO_DOORBELL": {"1", "loud"},
 		"MPI4GO_PLANS": {"fast", "inline:5"}, "MPI4GO_MAX_FRAMES": {"-1", "many"}, "MPI4GO_MAX_HEADER": {"100", "1G"}, "MPI4GO_MAX_MESSAGE": {"-5"},
-		"MPI4GO_DEVICE_MEMORY": {"yes", "datatypes", "point-to-point,everything"}, "MPI4GO_STAGING_LIMIT": {"-1", "1000", "3000000", "1M"},
+		"MPI4GO_DEVICE_MEMORY": {"yes", "datatypes", "point-to-point,everything"}, "MPI4GO_STAGING_LIMIT": {"-1", "1000", "30000000", "1048576", "16M"},
 	} {
 		for _, value := range values {
 			t.Setenv(env, value)

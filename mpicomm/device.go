@@ -38,7 +38,7 @@ func CountDeviceTraffic() DeviceTraffic {
 // special tells whether an operation is not simply for MPI: its memory may be a
 // device's, or it may be behind others that are late.
 func (op *Op) special() bool {
-	return !op.Buf.Plain() || op.comm.late.busy.Load() != 0 && (op.sends() || op.Coll != nil)
+	return !op.Ready && (!op.Buf.Plain() || op.comm.late.busy.Load() != 0 && (op.sends() || op.Coll != nil))
 }
 
 func (op *Op) sends() bool { return op.Kind == cmpi.Send || op.Kind == cmpi.Ssend }
@@ -80,7 +80,11 @@ func (p *process) carry(op *Op) (*carrier, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kindNames[op.Kind], err)
 		}
-		c.mem, c.direct, ready = memory, p.takes(op, memory), memory.Ready()
+		able := p.able.PointToPoint
+		if op.Coll != nil {
+			able = p.able.Collectives
+		}
+		c.mem, c.direct, ready = memory, p.takes(able, memory), memory.Ready()
 	}
 	if !c.direct && (op.sends() || op.Coll != nil) {
 		if err := c.checkLimit(op.Buf.Len()); err != nil {
@@ -103,13 +107,9 @@ func (p *process) carry(op *Op) (*carrier, error) {
 	return c, nil
 }
 
-// takes tells whether MPI is given the memory.
-func (p *process) takes(op *Op, m device.Memory) bool {
-	able := p.able.PointToPoint
-	if op.Coll != nil {
-		able = p.able.Collectives
-	}
-	return m.Device() < 0 || able.Able && p.device != nil && m.Device() == p.device.Ordinal && !m.Pool()
+// takes tells whether MPI is given the memory where it is able to take some.
+func (p *process) takes(able Capability, m device.Memory) bool {
+	return m.Device() < 0 || able.Able && m.Device() == p.device.Ordinal && !m.Pool()
 }
 
 func (c *carrier) countDirect() {
@@ -359,7 +359,8 @@ func (p *process) doSpecial(ctx context.Context, op *Op) (status Status, handled
 // begin starts the operation. A short send of host memory is copied, and queued is true:
 // it is done for its caller.
 func (c *carrier) begin() (r *Request, queued bool) {
-	if c.op.Kind != cmpi.Send || c.mem != nil || c.op.Buf.Len() > cmpi.ScratchSize {
+	const most = 4096 // of them
+	if c.op.Kind != cmpi.Send || c.mem != nil || c.op.Buf.Len() > cmpi.ScratchSize || c.op.comm.late.busy.Load() > most {
 		return c.start(), false
 	}
 	c.op.Buf = mem.Of(bytes.Clone(c.op.Buf.Bytes()))

@@ -18,6 +18,9 @@ func Outstanding() int {
 	return int(started - completed)
 }
 
+// Polls counts the polls of the engine.
+func Polls() uint64 { return self.Load().engine.Polls() }
+
 // FailSend reports a failure of a short send, which was complete for its caller.
 func FailSend(c *Comm, code, dest, tag int) {
 	c.sendFailed(&cmpi.Op{RC: int32(code), Peer: int32(dest), Tag: int32(tag)})

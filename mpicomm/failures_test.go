@@ -86,6 +86,7 @@ func programFailure() error {
 	var pending *mpicomm.PendingError
 	err = mpicomm.Finalize()
 	fmt.Printf("rank %d: Finalize skipped: %v\n", c.Rank(), errors.As(err, &pending) && pending.Skipped)
+	time.Sleep(3 * time.Second) // the launcher may kill the other survivor when one ends without MPI_Finalize
 	os.Exit(0)
 	return nil
 }
@@ -198,7 +199,7 @@ func TestSurvivors(t *testing.T) {
 				}.Run(t)
 				require.False(t, r.TimedOut)
 				require.Zero(t, r.Left)
-				require.Less(t, r.Took, 25*time.Second)
+				require.Less(t, r.Took, 28*time.Second)
 				requireCode(t, code, r.Code)
 				switch others {
 				case "live":

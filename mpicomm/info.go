@@ -23,6 +23,7 @@ type Environment struct {
 	ThreadLevel    ThreadLevel // provided by MPI
 	Funneled       bool        // one thread makes all MPI calls
 	Attached       bool        // another package had initialised MPI
+	Doorbell       string      // which ranks wake each other's drivers, or why none do
 	TagUB          int         // the largest tag
 	Rank, Size     int
 	LocalRank      int    // among the ranks of this host
@@ -58,6 +59,7 @@ func (p *process) newInfo(settings []Setting, procs string, launcher cmpi.Launch
 		ThreadLevel:    ThreadLevel(p.start.Provided + 1),
 		Funneled:       p.funnel,
 		Attached:       p.attached,
+		Doorbell:       p.describeBells(),
 		TagUB:          p.start.TagUB,
 		Rank:           p.start.Rank,
 		Size:           p.start.Size,
@@ -130,6 +132,7 @@ func (i Environment) String() string {
 		threads += ", of an MPI that another package has initialised"
 	}
 	row("thread level", "%s", threads)
+	row("doorbell", "%s", i.Doorbell)
 	row("tag limit", "%d", i.TagUB)
 	row("rank", "%d of %d, on this host %d of %d", i.Rank, i.Size, i.LocalRank, i.LocalSize)
 	row("binding", "%s", i.Binding)

@@ -26,6 +26,8 @@ type process struct {
 	start   cmpi.Start
 	config  Config
 	info    Environment
+	bells   *cmpi.Bells // nil without
+	noBells error       // the reason
 	world   *Comm
 	private *Comm    // the library's own duplicate of the world
 	hosts   []string // of each rank
@@ -115,6 +117,7 @@ func (p *process) init() error {
 	if p.lib, err = cmpi.Find(p.config.MPI); err != nil {
 		return err
 	}
+	p.config.familyDefaults(p.lib.Family, settings)
 	if p.lib.Finalized() {
 		return fmt.Errorf("%s was finalised already in this process, and cannot be initialised again (MPI-4.1 11.2)", p.lib.Path)
 	}
@@ -143,6 +146,7 @@ func (p *process) init() error {
 	all.Handle = p.start.Private
 	p.private = p.wrapComm(all, "private")
 	p.judgeDevice()
+	p.private.peers = p.world.peers
 	p.info = p.newInfo(settings, procs, launcher)
 	return nil
 }
@@ -208,76 +212,7 @@ func (p *process) setUp() (err error) {
 	case provided < ThreadSerialized:
 		p.funnel = true
 	}
-	if err := p.agreeOnVersion(); err != nil {
-		return err
-	}
-	return p.gatherHosts()
-}
-
-// agreeOnVersion compares the versions of all ranks, since the wire protocols
-// between them have to match, and whether they check the order of collectives. It
-// also tells which of them have device memory.
-func (p *process) agreeOnVersion() error {
-	const width = 32
-	mine := make([]byte, width)
-	copy(mine, Version)
-	if device.Registered() != nil {
-		mine[width-2] = 1
-	}
-	if p.config.Debug {
-		mine[width-1] = 1
-	}
-	all, err := p.lib.Agree(p.start.Private, p.start.Size, mine)
-	if err != nil {
-		return fromCall("init", err)
-	}
-	for rank := range p.start.Size {
-		theirs := all[rank*width : (rank+1)*width]
-		if theirs[width-1] != mine[width-1] {
-			return fmt.Errorf("rank %d runs with Config.Debug %t and rank %d with %t: give all ranks the same", p.start.Rank, p.config.Debug, rank, theirs[width-1] != 0)
-		}
-		p.stages = append(p.stages, theirs[width-2] != 0)
-		if text(theirs) != Version {
-			return fmt.Errorf("rank %d runs mpi4go %s and rank %d runs mpi4go %s: build all ranks from the same version",
-				p.start.Rank, Version, rank, text(theirs))
-		}
-	}
-	return nil
-}
-
-// gatherHosts tells all ranks the name of each rank's host.
-func (p *process) gatherHosts() error {
-	const width = 64 // HOST_NAME_MAX of Linux
-	mine := make([]byte, width)
-	name, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("the name of this host: %w", err)
-	}
-	copy(mine, name)
-	all, err := p.lib.Agree(p.start.Private, p.start.Size, mine)
-	if err != nil {
-		return fromCall("init", err)
-	}
-	names := map[string]string{} // each is kept once
-	p.hosts = make([]string, p.start.Size)
-	for rank := range p.hosts {
-		name := text(all[rank*width : (rank+1)*width])
-		if _, known := names[name]; !known {
-			names[name] = name
-		}
-		p.hosts[rank] = names[name]
-	}
-	return nil
-}
-
-// text is a string padded with zeros.
-func text(padded []byte) string {
-	for i, c := range padded {
-		if c == 0 {
-			return string(padded[:i])
-		}
-	}
-	return string(padded)
+	return p.greet()
 }
 
 func (p *process) startEngine() {
@@ -298,6 +233,8 @@ func (p *process) startEngine() {
 		MaxDetached: 4096,
 		Trace:       p.config.Debug,
 		Funnel:      p.funnel,
+		Bells:       p.bells,
+		AllRing:     !p.attached, // the owner's own calls do not
 		Patience: cmpi.Patience{
 			Spin:    int64(100 * time.Microsecond),
 			Hot:     int64(100 * time.Microsecond),
@@ -305,8 +242,12 @@ func (p *process) startEngine() {
 			Cold:    int64(p.config.IdleNap),
 			HotFor:  int64(5 * time.Millisecond),
 			WarmFor: int64(5 * time.Second),
+			Deep:    4 * int64(p.config.IdleNap),
 		},
 	})
+	if p.config.Doorbell == doorbellFlood && p.bells != nil {
+		go p.flood()
+	}
 }
 
 // onInitThread runs f on the thread that initialised MPI.
@@ -337,13 +278,22 @@ func Abort(code int) {
 // code that calls the same MPI library by itself, such as a C function. Nothing
 // else of this library makes progress until f returns, so f must not wait for
 // an operation of it, and must be short or collective. If MPI may be called by
-// one thread only, f runs on that thread.
+// one thread only, f runs on that thread. If MPI is given device memory the device's
+// context is current on the thread, which MPI needs then.
 func Exclusive(f func()) error {
 	p, err := current()
 	if err != nil {
 		return err
 	}
-	p.engine.Exclusive(f)
+	p.engine.Exclusive(func() {
+		if p.able.Device != "" {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			defer cmpi.Leave(cmpi.Enter())
+		}
+		f()
+	})
+	p.bells.Rouse() // f may have sent something
 	return nil
 }
 
@@ -414,6 +364,7 @@ func Finalize() error {
 			report.Hung = true
 		}
 	}
+	p.endBells()
 	state.Store(finalized)
 	switch {
 	case report != nil:

@@ -6,7 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/device"
 	"github.com/mpi4go/mpi4go/internal/inner"
+	"github.com/mpi4go/mpi4go/internal/progress"
 	"github.com/mpi4go/mpi4go/internal/wire"
 	"github.com/mpi4go/mpi4go/mem"
 )
@@ -20,6 +22,8 @@ func init() {
 		return &inner.Process{
 			Private: p.private, Plans: p.config.Plans,
 			Hosts:  p.hosts,
+			Stages: p.stages,
+			Takes:  func(m device.Memory) bool { return p.takes(p.able.PointToPoint, m) },
 			Limits: wire.Limits{Frames: p.config.MaxFrames, Header: p.config.MaxHeader, Message: p.config.MaxMessage},
 		}, nil
 	}
@@ -37,6 +41,19 @@ func init() {
 		}
 		op := c.op(kind, mem.Buffer{}, peer, tag)
 		return c.known, op.explain(p, operation)
+	}
+	inner.Later = func(comm any, sends bool, peer, tag int) (any, func(error)) {
+		c, kind := comm.(*Comm), uint8(cmpi.Imrecv)
+		if sends {
+			kind = cmpi.Send
+		}
+		r := &Request{comm: c}
+		spec := c.op(kind, mem.Buffer{}, peer, tag).Spec
+		r.op.Later(c.p.engine, 1, func(int) progress.Spec { return spec }, func() {})
+		return r, func(err error) {
+			r.refused = err
+			r.op.Settle(func(int) progress.Result { return progress.Result{} })
+		}
 	}
 }
 

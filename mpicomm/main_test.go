@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 		mpitest.Program("c peer, large", programCPeerLarge),
 		mpitest.Program("dead peer", programDeadPeer),
 		mpitest.Program("debug on one", programDebugOnOne),
+		mpitest.Program("doorbell", programDoorbell),
+		mpitest.Program("doorbell, flood", programDoorbellFlood),
 		mpitest.Program("ends apart", programEndsApart),
 		mpitest.Program("failure", programFailure),
 		mpitest.Program("forgotten", programForgotten),

@@ -21,7 +21,7 @@ type Op struct {
 func (c *Comm) op(kind uint8, buf mem.Buffer, peer, tag int) Op {
 	op := Op{c, progress.Spec{Kind: kind, Peer: peer, Tag: tag, Buf: buf}}
 	if c != nil {
-		op.Comm = c.handle
+		op.Comm, op.Peers = c.handle, c.peers
 	}
 	return op
 }

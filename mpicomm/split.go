@@ -172,6 +172,7 @@ func (c *Comm) Free(ctx context.Context) error {
 		c.freed.Store(true)
 		c.failed.Store(true) // usable looks closer then
 		p.engine.Exclusive(func() { err = p.lib.FreeComm(c.handle) })
+		p.bells.Free(c.peers)
 		comms.forget(c)
 		if err != nil {
 			return nil, fromCall("free", err)

@@ -63,7 +63,7 @@ func (c *collectiveCmd) Run(j *job) error {
 	j.report.begin(len(c.Sizes)*int(c.Rounds)*passes,
 		"us = time of a call, mean over the ranks; C: the blocking call of the same MPI in the same process",
 		turnsNote(c.Rounds))
-	j.report.plot(c.Plot, "time (us)")
+	j.report.plot(c.Plot, "message size (bytes)", "time (us)")
 	barrier := func() error { return j.barrier(ctx) }
 	for _, size := range c.Sizes {
 		timed, warmup := c.iterations(min(2000, max(10, 200*64*1024/max(size, 1))))

@@ -55,7 +55,7 @@ func newEnvironment(info mpicomm.Environment) environment {
 		GoVersion:   runtime.Version(),
 		GOOS:        runtime.GOOS,
 		GOARCH:      runtime.GOARCH,
-		CommandLine: quote(append([]string{"pingpong"}, os.Args[1:]...)),
+		CommandLine: commandLine(),
 	}
 	e.Host, _ = os.Hostname() // "" says it too
 	for _, s := range info.Settings {
@@ -63,6 +63,8 @@ func newEnvironment(info mpicomm.Environment) environment {
 	}
 	return e
 }
+
+func commandLine() string { return quote(append([]string{"pingpong"}, os.Args[1:]...)) }
 
 // lines are what a reader of the figures should know first.
 func (e environment) lines() []string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mpi4go/mpi4go/coro"
+	"github.com/mpi4go/mpi4go/mpicomm"
 )
 
 type idleCmd struct {
@@ -24,6 +25,7 @@ type idleRow struct {
 	CPUPercent   float64   `json:"cpu_percent"` // of one core, user and system, all threads; the median
 	WakeupMinUs  float64   `json:"wakeup_min_us"`
 	WakeupP50Us  float64   `json:"wakeup_p50_us"`
+	WakeupP99Us  float64   `json:"wakeup_p99_us"`
 	WakeupMaxUs  float64   `json:"wakeup_max_us"`
 	WakeupsUs    []float64 `json:"wakeups_us"`
 	CPUsPercents []float64 `json:"cpu_percents"`
@@ -37,6 +39,7 @@ func (r idleRow) columns() []column {
 		{"samples", "%d", r.Samples},
 		{"wakeup_us", "%.1f", r.WakeupP50Us},
 		{"min", "%.1f", r.WakeupMinUs},
+		{"p99", "%.1f", r.WakeupP99Us},
 		{"max", "%.1f", r.WakeupMaxUs},
 	}
 }
@@ -70,7 +73,8 @@ func (c *idleCmd) Run(j *job) error {
 		p.report.begin(states[0].samples+states[1].samples,
 			"the second rank waits in coro.Recv, after a burst of ping-pong; the first rank sleeps and then sends one message",
 			fmt.Sprintf("recent: the first 100 ms after traffic; idle: 2 s after %v without any", c.After),
-			"CPU_%: user and system time of all threads of the second rank / wall time; wakeup_us: median from before the send until the goroutine runs",
+			"CPU_%: user and system time of all threads of the second rank / wall time; wakeup_us: median, and p99, from before the send until the goroutine runs",
+			"doorbell: "+p.doorbell(),
 			"both ranks read CLOCK_MONOTONIC, which they share because they are on one host")
 		for _, state := range states {
 			r, err := p.wait(state)
@@ -123,9 +127,24 @@ func (p *pair) wait(state idleState) (row, error) {
 	}
 	return idleRow{
 		State: state.name, WindowS: state.window.Seconds(), Samples: state.samples, CPUPercent: median(cpus),
-		WakeupMinUs: slices.Min(wakeups), WakeupP50Us: median(wakeups), WakeupMaxUs: slices.Max(wakeups),
+		WakeupMinUs: slices.Min(wakeups), WakeupP50Us: median(wakeups), WakeupP99Us: p99(wakeups), WakeupMaxUs: slices.Max(wakeups),
 		WakeupsUs: wakeups, CPUsPercents: cpus,
 	}, nil
+}
+
+// p99 is the value that 99 of 100 do not exceed: of fewer than 100, the largest.
+func p99(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[(len(sorted)*99+99)/100-1]
+}
+
+// doorbell says whether the first rank wakes the second.
+func (p *pair) doorbell() string {
+	info, err := mpicomm.Info()
+	if err != nil {
+		return err.Error()
+	}
+	return info.Doorbell
 }
 
 // burst is the traffic before the silence.

@@ -17,6 +17,7 @@ const (
 	tagResult  = 14
 	tagEnd     = 15
 	tagGompi   = 16
+	tagSingle  = 17
 	tagFirst   = 100 // of the modes that use many
 )
 

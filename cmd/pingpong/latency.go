@@ -65,7 +65,7 @@ func (c *latencyCmd) Run(j *job) error {
 			passes = 4
 		}
 		p.report.begin(len(c.Sizes)*int(c.Rounds)*passes, notes...)
-		p.report.plot(c.Plot, "one-way latency (us)")
+		p.report.plot(c.Plot, "message size (bytes)", "one-way latency (us)")
 		contents := c.pattern()
 		for _, size := range c.Sizes {
 			l := newLatency(p, size, c.roundFlags, latencyIterations(size), contents)
@@ -139,11 +139,12 @@ func (l *latency) block() (float64, error) {
 	if err := l.run(l.warmup); err != nil {
 		return 0, err
 	}
-	before := mallocs()
+	before, _ := mallocs()
 	start := time.Now()
 	err := l.run(l.iterations)
 	took := time.Since(start)
-	l.allocs = append(l.allocs, float64(mallocs()-before)/float64(2*l.iterations))
+	after, _ := mallocs()
+	l.allocs = append(l.allocs, float64(after-before)/float64(2*l.iterations))
 	return usPer(took, 2*l.iterations), err
 }
 

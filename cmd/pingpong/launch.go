@@ -84,6 +84,7 @@ type machine struct {
 	root    bool
 	cores   int
 	library string // MPI4GO_MPI
+	plans   string // MPI4GO_PLANS, if it is to be another than that of the environment
 }
 
 // command returns the command line that starts program on the ranks, with the
@@ -104,8 +105,14 @@ func (m mpirun) command(path string, f launchFlags, here machine, program ...str
 			argv = append(argv, "--oversubscribe")
 		}
 		argv = append(argv, "-x", cmpi.EnvMPI+"="+library)
+		if here.plans != "" {
+			argv = append(argv, "-x", plansVariable+"="+here.plans)
+		}
 	case "mpich":
 		argv = append(argv, "-genv", cmpi.EnvMPI, library)
+		if here.plans != "" {
+			argv = append(argv, "-genv", plansVariable, here.plans)
+		}
 	}
 	argv = append(argv, "-n", strconv.Itoa(int(f.N)))
 	return env, append(append(argv, extra...), program...)
@@ -114,39 +121,76 @@ func (m mpirun) command(path string, f launchFlags, here machine, program ...str
 // isPath tells a library from the name of a family.
 func isPath(library string) bool { return strings.ContainsAny(library, "/.") }
 
-// launch runs this program again under mpirun and returns its exit code.
-func launch(f launchFlags, args []string) int {
+// plansVariable is the variable of Config.Plans.
+const plansVariable = "MPI4GO_PLANS"
+
+// jobs starts jobs of this program under mpirun.
+type jobs struct {
+	flags   launchFlags
+	mpirun  mpirun
+	path    string // of mpirun
+	self    string
+	machine machine
+}
+
+func newJobs(f launchFlags) (*jobs, error) {
 	library := os.Getenv(cmpi.EnvMPI)
 	if f.MPI == "" && !isPath(library) {
 		f.MPI = library
 	}
 	m, path, err := findMpirun(f.MPI, installedVersion)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
-		return exitFailure
+		return nil, err
 	}
 	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	here := machine{root: os.Geteuid() == 0, cores: min(cores(), runtime.NumCPU()), library: library}
+	return &jobs{f, m, path, self, here}, nil
+}
+
+// line is the command line of a job, and the variables that mpirun itself needs.
+func (j *jobs) line(plans string, args ...string) (env, argv []string) {
+	here := j.machine
+	here.plans = plans
+	return j.mpirun.command(j.path, j.flags, here, append([]string{j.self}, args...)...)
+}
+
+// shown is the line as a shell takes it.
+func (j *jobs) shown(plans string, args ...string) string {
+	env, argv := j.line(plans, args...)
+	if len(env) > 0 {
+		argv = append(append([]string{"env"}, env...), argv...)
+	}
+	return quote(argv)
+}
+
+// command is a job that is not started, by some plans, or those of the
+// environment for "".
+func (j *jobs) command(plans string, args ...string) *exec.Cmd {
+	env, argv := j.line(plans, args...)
+	command := exec.Command(argv[0], argv[1:]...)
+	command.Env = append(os.Environ(), env...)
+	command.Stdin = strings.NewReader("") // a pipe: MPICH 4.0 does not see the end of /dev/null
+	// Ctrl-C on the terminal reaches this process alone, which passes it on once.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return command
+}
+
+// launch runs this program again under mpirun and returns its exit code.
+func launch(f launchFlags, args []string) int {
+	j, err := newJobs(f)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
 		return exitFailure
 	}
-	here := machine{root: os.Geteuid() == 0, cores: min(cores(), runtime.NumCPU()), library: library}
-	env, argv := m.command(path, f, here, append([]string{self}, args...)...)
-	shown := argv
-	if len(env) > 0 {
-		shown = append(append([]string{"env"}, env...), argv...)
-	}
-	fmt.Fprintf(os.Stderr, "pingpong: started without mpirun, running: %s\n", quote(shown))
-
-	command := exec.Command(argv[0], argv[1:]...)
-	command.Env = append(os.Environ(), env...)
+	fmt.Fprintf(os.Stderr, "pingpong: started without mpirun, running: %s\n", j.shown("", args...))
+	command := j.command("", args...)
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		command.Env = append(command.Env, barVariable+"=1")
 	}
-	command.Stdin = strings.NewReader("") // a pipe: MPICH 4.0 does not see the end of /dev/null
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
-	// Ctrl-C on the terminal reaches this process alone, which passes it on once.
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return supervise(command)
 }
 
@@ -155,6 +199,7 @@ func launch(f launchFlags, args []string) int {
 func supervise(command *exec.Cmd) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
 	if err := command.Start(); err != nil {
 		fmt.Fprintf(os.Stderr, "pingpong: %v\n", err)
 		return exitFailure

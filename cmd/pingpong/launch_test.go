@@ -55,6 +55,12 @@ func TestCommand(t *testing.T) {
 	env, argv = mpich.command("mpirun", launchFlags{N: 8}, machine{root: true, cores: 2}, "pingpong")
 	require.Empty(t, env)
 	require.Equal(t, []string{"mpirun", "-genv", "MPI4GO_MPI", "mpich", "-n", "8", "pingpong"}, argv)
+
+	here := machine{cores: 2, plans: "inline:1K,request"}
+	_, argv = openmpi.command("mpirun", launchFlags{N: 2}, here, "pingpong")
+	require.Equal(t, []string{"mpirun", "-x", "MPI4GO_MPI=openmpi", "-x", "MPI4GO_PLANS=inline:1K,request", "-n", "2", "pingpong"}, argv)
+	_, argv = mpich.command("mpirun", launchFlags{N: 2}, here, "pingpong")
+	require.Equal(t, []string{"mpirun", "-genv", "MPI4GO_MPI", "mpich", "-genv", "MPI4GO_PLANS", "inline:1K,request", "-n", "2", "pingpong"}, argv)
 }
 
 func TestQuote(t *testing.T) {

@@ -58,7 +58,14 @@ func run(args []string) int {
 		if err := enough(m, int(options.N)); err != nil {
 			return usage(fmt.Errorf("-n: %w", err))
 		}
+		if s, ok := m.(starter); ok {
+			return s.start(&options)
+		}
 		return launch(options.launchFlags, args)
+	}
+	run, ok := m.(inRanks)
+	if !ok {
+		return usage(fmt.Errorf("%s starts its jobs itself: run it without mpirun; --mpi and --launcher-args say how it starts them", parsed.Selected().Name))
 	}
 
 	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
@@ -76,7 +83,7 @@ func run(args []string) int {
 	}
 	j, err := newJob(&options, parsed.Selected().Name, m)
 	if err == nil {
-		err = m.Run(j)
+		err = run.Run(j)
 	}
 	if err != nil {
 		j.report.flush()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"runtime/debug"
 	"time"
 
 	"github.com/mpi4go/mpi4go/coro"
@@ -16,7 +18,27 @@ type multiCmd struct {
 	plotFlag
 	Sizes     sizes `json:"sizes" default:"64,1K,4K,16K,64K,256K,1M" placeholder:"SIZES" help:"Bytes of each frame (${default})."`
 	Frames    sizes `json:"frames" default:"16" placeholder:"N,..." help:"Frames of a message (${default})."`
+	Largest   size  `json:"largest" default:"1G" placeholder:"BYTES" help:"Leave out messages of more bytes (${default})."`
+	Singles   bool  `json:"singles" help:"Also send the frames one by one, each by coro.Send."`
+	Memory    bool  `json:"memory" help:"Also tell how much the resident memory of both sides grows above the payload, at its peak."`
 	Validated bool  `json:"validate" name:"validate" help:"Fill every message with another pattern and verify what arrives."`
+}
+
+// multiShape is what a message is made of.
+type multiShape struct{ frames, size int }
+
+func (s multiShape) bytes() int { return s.frames * s.size }
+
+// shapes are the messages to measure.
+func (c *multiCmd) shapes() (shapes []multiShape) {
+	for _, frames := range c.Frames {
+		for _, bytes := range c.Sizes {
+			if s := (multiShape{frames, bytes}); bytes == 0 || frames <= int(c.Largest)/bytes {
+				shapes = append(shapes, s)
+			}
+		}
+	}
+	return shapes
 }
 
 // multiRow is messages of one shape. The C columns are the ways to do it with
@@ -32,10 +54,26 @@ type multiRow struct {
 	Ratio      float64 `json:"ratio,omitempty"`     // to the best of the three
 	OneRatio   float64 `json:"one_ratio,omitempty"` // to one contiguous message
 	MBPerS     float64 `json:"mb_per_s"`
+
+	Allocs       float64    `json:"allocs_per_op"` // heap allocations of the whole process for each send and each receive
+	AllocBytes   float64    `json:"alloc_bytes_per_op"`
+	SinglesUs    float64    `json:"singles_us,omitempty"`
+	SinglesRatio float64    `json:"singles_ratio,omitempty"` // us / singles_us
+	Extra        *extraSize `json:"extra_bytes,omitempty"`
+}
+
+// extraSize is what each way takes in memory, both sides together, besides the
+// payload.
+type extraSize struct {
+	Ours       int `json:"ours"`
+	Packed     int `json:"c_packed,omitempty"`
+	Requests   int `json:"c_requests,omitempty"`
+	Datatype   int `json:"c_datatype,omitempty"`
+	Contiguous int `json:"c_contiguous,omitempty"`
 }
 
 func (r multiRow) columns() []column {
-	return []column{
+	columns := []column{
 		{"frames", "%d", r.Frames},
 		{"size", "%d", r.Size},
 		{"us", "%.2f", r.Us},
@@ -46,8 +84,24 @@ func (r multiRow) columns() []column {
 		optional("to_best", "%.2f", r.Ratio),
 		optional("to_contig", "%.2f", r.OneRatio),
 		{"MB/s", "%.2f", r.MBPerS},
+		{"allocs", "%.1f", r.Allocs},
 	}
+	if r.SinglesUs > 0 {
+		columns = append(columns, column{"singles", "%.2f", r.SinglesUs}, column{"to_singles", "%.3f", r.SinglesRatio})
+	}
+	if e := r.Extra; e != nil {
+		columns = append(columns, column{"KiB", "%d", e.Ours / 1024})
+		for _, way := range []struct {
+			name  string
+			bytes int
+		}{{"packed_KiB", e.Packed}, {"requests_KiB", e.Requests}, {"datatype_KiB", e.Datatype}, {"contig_KiB", e.Contiguous}} {
+			columns = append(columns, optional(way.name, "%.0f", float64(way.bytes)/1024))
+		}
+	}
+	return columns
 }
+
+func (r multiRow) curve() string { return fmt.Sprintf("%d frames", r.Frames) }
 
 func (r multiRow) bench() []benchLine {
 	return r.timing.bench(fmt.Sprintf("frames=%d/size=%d", r.Frames, r.Size), float64(r.Frames*r.Size), "MB/s")
@@ -67,75 +121,104 @@ func (c *multiCmd) Run(j *job) error {
 			turnsNote(c.Rounds),
 		}
 		if c.Validated {
-			notes = append(notes, "validated: every message of ours")
+			notes = append(notes, "validated: every message of ours, in the time and with the allocations that are reported")
+		}
+		if c.Singles {
+			notes = append(notes, "singles = as many coro.Send as there are frames, one after the other; to_singles: ours to these")
+		}
+		if c.Memory {
+			notes = append(notes,
+				"KiB = growth of resident memory to its peak (VmHWM), both sides together, beyond the payload and what one frame of a 64th takes: the heaps of Go and C, stacks, and",
+				"shared memory that a side has touched, but not program code that is read from files; measured before the rounds, ours first; what a way keeps is not counted for the next")
+		}
+		shapes := c.shapes()
+		if left := len(c.Frames)*len(c.Sizes) - len(shapes); left > 0 {
+			notes = append(notes, fmt.Sprintf("left out: %d messages of more than %s bytes", left, formatSize(int(c.Largest))))
 		}
 		passes := 1 + len(cPlans)
 		if c.NoC {
 			passes = 1
 		}
-		p.report.begin(len(c.Sizes)*len(c.Frames)*int(c.Rounds)*passes, notes...)
-		p.report.plot(c.Plot, "one-way time (us)")
-		for _, frames := range c.Frames {
-			for _, size := range c.Sizes {
-				row, err := c.measure(p, frames, size)
-				if err != nil {
-					return err
-				}
-				p.report.row(row)
+		if c.Singles {
+			passes++
+		}
+		p.report.begin(len(shapes)*int(c.Rounds)*passes, notes...)
+		p.report.plot(c.Plot, "frame size (bytes)", "one-way time (us)")
+		for _, shape := range shapes {
+			row, err := c.measure(p, shape)
+			if err != nil {
+				return err
 			}
+			p.report.row(row)
 		}
 		return nil
 	})
 }
 
-func (c *multiCmd) measure(p *pair, frames, size int) (multiRow, error) {
-	m := &multi{pair: p, size: size}
-	m.stride = (size + 4095) / 4096 * 4096 // a page apart, so that they are not one buffer
-	if size < 2048 {
-		m.stride = size + 64
-	}
-	for range 2 {
-		buffer := newBuffer(max(frames*m.stride, 1))
-		var list []mem.Buffer
-		for i := range frames {
-			list = append(list, mem.Of(buffer[i*m.stride:i*m.stride+size]))
-		}
-		m.buffers, m.frames = append(m.buffers, buffer), append(m.frames, list)
-	}
+// The passes of a message, by their place in what rounds returns.
+const (
+	passOurs = iota
+	passPacked
+	passRequests
+	passDatatype
+	passContiguous
+	passSingles
+	passes
+)
+
+func (c *multiCmd) measure(p *pair, shape multiShape) (multiRow, error) {
+	m := newMulti(p, shape)
 	if c.Validated {
-		m.pattern = newPattern(frames * m.stride)
+		m.pattern = newPattern(shape.frames * m.stride)
 	}
-	m.iterations, m.warmup = c.iterations(min(2000, max(6, 40<<20/max(1, frames*size))))
-	passes := []pass{m.ours}
-	for _, mode := range cPlans {
-		if c.NoC {
-			break
+	m.iterations, m.warmup = c.iterations(min(2000, max(6, 40<<20/max(1, shape.bytes()))))
+	ways := [passes]func(*multi) (float64, error){passOurs: (*multi).ours}
+	for i, mode := range cPlans {
+		if !c.NoC && shape.bytes() <= math.MaxInt32 { // the C loop has a count of int
+			ways[passPacked+i] = func(m *multi) (float64, error) { return m.c(mode) }
 		}
-		passes = append(passes, func() (float64, error) {
-			loop := cmpi.Bench{
-				Mode: mode, Peer: p.peer, Sender: p.first, Send: m.buffers[0], Recv: m.buffers[1],
-				Size: size, Frames: frames, Stride: m.stride,
+	}
+	if c.Singles {
+		ways[passSingles] = (*multi).singles
+	}
+	row := multiRow{Frames: shape.frames, Size: shape.size}
+	if c.Memory {
+		var extra [passes]int
+		for i, way := range ways[:passSingles] {
+			if way == nil {
+				continue
 			}
-			took, err := runLoop(p.lib, loop, m.warmup, m.iterations)
-			return usPer(took, 2*m.iterations), err
-		})
+			var err error
+			if extra[i], err = m.extra(way); err != nil {
+				return row, err
+			}
+		}
+		row.Extra = &extraSize{extra[passOurs], extra[passPacked], extra[passRequests], extra[passDatatype], extra[passContiguous]}
 	}
-	us, err := p.rounds(c.Rounds, passes...)
+	var measures [passes]pass
+	for i, way := range ways {
+		if way != nil {
+			measures[i] = func() (float64, error) { return way(m) }
+		}
+	}
+	us, err := p.rounds(c.Rounds, measures[:]...)
 	if err != nil {
-		return multiRow{}, err
+		return row, err
 	}
-	row := multiRow{Frames: frames, Size: size, timing: newTiming(m.iterations, us[0], nil)}
-	row.MBPerS = float64(frames*size) / row.Us
-	if !c.NoC {
-		row.PackedUs, row.RequestsUs, row.DatatypeUs, row.OneUs = median(us[1]), median(us[2]), median(us[3]), median(us[4])
-		best := us[1]
-		for _, plan := range us[2:4] {
+	row.timing = newTiming(m.iterations, us[passOurs], nil)
+	row.MBPerS = float64(shape.bytes()) / row.Us
+	row.Allocs, row.AllocBytes = median(m.allocs), median(m.allocBytes)
+	row.SinglesUs, row.SinglesRatio = median(us[passSingles]), median(ratios(us[passOurs], us[passSingles]))
+	if ways[passPacked] != nil {
+		row.PackedUs, row.RequestsUs, row.DatatypeUs, row.OneUs = median(us[passPacked]), median(us[passRequests]), median(us[passDatatype]), median(us[passContiguous])
+		best := us[passPacked]
+		for _, plan := range us[passRequests:passContiguous] {
 			if median(plan) < median(best) {
 				best = plan
 			}
 		}
 		row.CUs, row.CRoundsUs = median(best), best
-		row.Ratio, row.OneRatio = median(ratios(us[0], best)), median(ratios(us[0], us[4]))
+		row.Ratio, row.OneRatio = median(ratios(us[passOurs], best)), median(ratios(us[passOurs], us[passContiguous]))
 	}
 	return row, nil
 }
@@ -143,28 +226,126 @@ func (c *multiCmd) measure(p *pair, frames, size int) (multiRow, error) {
 // multi is a message that goes back and forth.
 type multi struct {
 	pair               *pair
-	size, stride       int
+	shape              multiShape
+	stride             int
 	iterations, warmup int
 	buffers            [][]byte // what is sent, what is received
 	frames             [][]mem.Buffer
 	pattern            *pattern
 	sent               int
+	allocs, allocBytes []float64 // for each send or receive, of each pass of ours
+}
+
+func newMulti(p *pair, shape multiShape) *multi {
+	m := &multi{pair: p, shape: shape}
+	m.stride = (m.shape.size + 4095) / 4096 * 4096 // a page apart, so that they are not one buffer
+	if m.shape.size < 2048 {
+		m.stride = m.shape.size + 64
+	}
+	for range 2 {
+		buffer := newBuffer(max(shape.frames*m.stride, 1))
+		var list []mem.Buffer
+		for i := range shape.frames {
+			list = append(list, mem.Of(m.part(buffer, i)))
+		}
+		m.buffers, m.frames = append(m.buffers, buffer), append(m.frames, list)
+	}
+	return m
+}
+
+// part is the frame with the number i of a buffer.
+func (m *multi) part(buffer []byte, i int) []byte {
+	return buffer[i*m.stride : i*m.stride+m.shape.size]
 }
 
 func (m *multi) ours() (float64, error) {
-	p := m.pair
-	var start time.Time
-	for i := range m.warmup + m.iterations {
-		if i == m.warmup {
-			start = time.Now()
-		}
-		for _, sends := range []bool{p.first, !p.first} {
-			if err := m.half(sends); err != nil {
-				return 0, err
+	if err := m.trips(m.warmup, m.half); err != nil {
+		return 0, err
+	}
+	count, bytes := mallocs()
+	start := time.Now()
+	err := m.trips(m.iterations, m.half)
+	took := time.Since(start)
+	countAfter, bytesAfter := mallocs()
+	m.allocs = append(m.allocs, float64(countAfter-count)/float64(2*m.iterations))
+	m.allocBytes = append(m.allocBytes, float64(bytesAfter-bytes)/float64(2*m.iterations))
+	return usPer(took, 2*m.iterations), err
+}
+
+// singles sends the frames one by one.
+func (m *multi) singles() (float64, error) {
+	if err := m.trips(m.warmup, m.halfSingles); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	err := m.trips(m.iterations, m.halfSingles)
+	return usPer(time.Since(start), 2*m.iterations), err
+}
+
+// c runs a C loop.
+func (m *multi) c(mode cmpi.BenchMode) (float64, error) {
+	loop := cmpi.Bench{
+		Mode: mode, Peer: m.pair.peer, Sender: m.pair.first, Send: m.buffers[0], Recv: m.buffers[1],
+		Size: m.shape.size, Frames: m.shape.frames, Stride: m.stride,
+	}
+	took, err := runLoop(m.pair.lib, loop, m.warmup, m.iterations)
+	return usPer(took, 2*m.iterations), err
+}
+
+// extra is how much more memory both sides take at the peak of a few messages
+// than at much shorter ones of one frame, for which threads, stacks and pools are
+// there.
+func (m *multi) extra(way func(*multi) (float64, error)) (int, error) {
+	debug.FreeOSMemory()
+	short := newMulti(m.pair, multiShape{1, max(64, m.shape.size/64)})
+	short.iterations = 100
+	if _, err := way(short); err != nil {
+		return 0, err
+	}
+	few := *m
+	few.iterations, few.warmup, few.pattern = 4, 1, nil // validating takes memory too
+	if err := m.pair.barrier(); err != nil {
+		return 0, err
+	}
+	if err := resetPeak(); err != nil {
+		return 0, fmt.Errorf("--memory: %w", err)
+	}
+	before, files := residentBytes(), residentFileBytes()
+	if _, err := way(&few); err != nil {
+		return 0, err
+	}
+	grown := peakBytes() - before - (residentFileBytes() - files)
+	theirs, err := m.pair.fromSecond([]float64{float64(grown)})
+	return grown + int(theirs[0]), err
+}
+
+// trips makes n round trips.
+func (m *multi) trips(n int, half func(sends bool) error) error {
+	for range n {
+		for _, sends := range []bool{m.pair.first, !m.pair.first} {
+			if err := half(sends); err != nil {
+				return err
 			}
 		}
 	}
-	return usPer(time.Since(start), 2*m.iterations), nil
+	return nil
+}
+
+// halfSingles sends or receives the frames, each as a message of its own.
+func (m *multi) halfSingles(sends bool) error {
+	p := m.pair
+	for i := range m.shape.frames {
+		var err error
+		if sends {
+			err = coro.Send(p.ctx, p.world, m.part(m.buffers[0], i), p.peer, tagSingle)
+		} else {
+			_, err = coro.Recv(p.ctx, p.world, m.part(m.buffers[1], i), p.peer, tagSingle)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // half sends or receives one message.
@@ -196,8 +377,8 @@ func (m *multi) verify() error {
 	want := newBuffer(len(m.buffers[1]))
 	m.pattern.fill(want, seed(round, !p.first))
 	for i, f := range m.frames[1] {
-		if string(f.Bytes()) != string(want[i*m.stride:i*m.stride+m.size]) {
-			return fmt.Errorf("validation: message %d, frame %d of %d bytes from rank %d is not what was sent", round, i, m.size, p.peer)
+		if string(f.Bytes()) != string(m.part(want, i)) {
+			return fmt.Errorf("validation: message %d, frame %d of %d bytes from rank %d is not what was sent", round, i, m.shape.size, p.peer)
 		}
 	}
 	return nil

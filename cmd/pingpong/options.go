@@ -32,14 +32,26 @@ type options struct {
 	Busy        busyCmd        `cmd:"" help:"Latency while a goroutine of the second rank computes."`
 	Allpairs    allpairsCmd    `cmd:"" help:"All ranks ping-pong with all others at the same time."`
 	Multi       multiCmd       `cmd:"" help:"One-way time of a message of many buffers, beside the ways to do it in C."`
+	Tune        tuneCmd        `cmd:"" help:"Which plans suit the frames of messages of many buffers on this machine, in the form that MPI4GO_PLANS takes, and what they gain (takes minutes)."`
 	Collective  collectiveCmd  `cmd:"" help:"Time of a collective call of all ranks."`
 	Info        infoCmd        `cmd:"" help:"What mpi4go found: the MPI library and why, transport, settings."`
 }
 
-// mode is one of the subcommands.
+// mode is one of the subcommands: inRanks or a starter.
 type mode interface {
-	Run(j *job) error
 	ranksNeeded() int
+}
+
+// inRanks is a mode that every rank runs.
+type inRanks interface {
+	mode
+	Run(j *job) error
+}
+
+// starter is a mode that starts jobs and is in none.
+type starter interface {
+	mode
+	start(o *options) (exitCode int)
 }
 
 func newParser(o *options, more ...kong.Option) (*kong.Kong, error) {

@@ -82,6 +82,10 @@ func TestWrongOptions(t *testing.T) {
 		{"idle", "--samples", "0"},
 		{"waiters", "-g", "0"},
 		{"coroutines", "-g", "0"},
+		{"tune", "--rounds", "4"},
+		{"tune", "--sizes", "x"},
+		{"tune", "--no-c"},
+		{"multi", "--largest", "much"},
 	} {
 		_, _, err := parse(t, args...)
 		require.Error(t, err, args)

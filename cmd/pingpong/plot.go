@@ -15,10 +15,15 @@ type pointer interface {
 	point() (size, ours, c float64)
 }
 
+// curver is a row of a mode that has more than one curve.
+type curver interface {
+	curve() string // which of them it belongs to
+}
+
 // plot makes the end of the report draw its rows into a file, if that has a name.
-func (r *report) plot(file picture, axis string) {
+func (r *report) plot(file picture, across, up string) {
 	if r != nil {
-		r.picture, r.axis = string(file), axis
+		r.picture, r.across, r.up = string(file), across, up
 	}
 }
 
@@ -26,32 +31,19 @@ func (r *report) draw() error {
 	if r.picture == "" {
 		return nil
 	}
-	var ours, c plotter.XYs
-	for _, row := range r.Rows {
-		size, y, cy := row.(pointer).point()
-		if size > 0 && y > 0 { // 0 bytes have no place on a logarithmic axis
-			ours = append(ours, plotter.XY{X: size, Y: y})
-		}
-		if size > 0 && cy > 0 {
-			c = append(c, plotter.XY{X: size, Y: cy})
-		}
-	}
-	if len(ours) == 0 {
+	lines := r.lines()
+	if len(lines) == 0 {
 		return fmt.Errorf("--plot %s: there is no message of 1 byte or more to draw", r.picture)
 	}
 	p := plot.New()
 	p.Title.Text = fmt.Sprintf("pingpong %s: mpi4go %s over %s", r.Mode, r.Environment.Version, r.Environment.MPI)
 	p.Title.Padding = vg.Points(12)
-	p.X.Label.Text = "message size (bytes)"
-	p.Y.Label.Text = r.axis
+	p.X.Label.Text = r.across
+	p.Y.Label.Text = r.up
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(powersOf2), plot.LogTicks{Prec: -1}
 	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(4)
 	p.Add(plotter.NewGrid())
-	lines := []any{"mpi4go " + r.Environment.Version, ours}
-	if len(c) > 0 {
-		lines = append(lines, "C, "+r.Environment.MPI, c)
-	}
 	if err := plotutil.AddLinePoints(p, lines...); err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}
@@ -59,6 +51,42 @@ func (r *report) draw() error {
 		return fmt.Errorf("--plot: %w", err)
 	}
 	return nil
+}
+
+// lines are the curves, each a name and its points: ours and C's of each kind of
+// rows.
+func (r *report) lines() (lines []any) {
+	type key struct {
+		of string // the kind of rows
+		c  bool
+	}
+	points, order := map[key]plotter.XYs{}, []key(nil)
+	add := func(k key, size, y float64) {
+		if size <= 0 || y <= 0 { // 0 bytes have no place on a logarithmic axis
+			return
+		}
+		if points[k] == nil {
+			order = append(order, k)
+		}
+		points[k] = append(points[k], plotter.XY{X: size, Y: y})
+	}
+	for _, row := range r.Rows {
+		of := ""
+		if row, ok := row.(curver); ok {
+			of = ", " + row.curve()
+		}
+		size, ours, c := row.(pointer).point()
+		add(key{of, false}, size, ours)
+		add(key{of, true}, size, c)
+	}
+	for _, k := range order {
+		name := "mpi4go " + r.Environment.Version
+		if k.c {
+			name = "C, " + r.Environment.MPI
+		}
+		lines = append(lines, name+k.of, points[k])
+	}
+	return lines
 }
 
 // powersOf2 marks every power of two and names every fourth.

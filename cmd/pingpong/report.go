@@ -32,7 +32,8 @@ type report struct {
 	bar     *bar
 	heading bool // the table has its head
 	picture string
-	axis    string // of the picture
+	across  string // the axes of the picture
+	up      string
 	document
 }
 
@@ -44,6 +45,7 @@ type document struct {
 	Options     mode        `json:"options"`
 	Notes       []string    `json:"notes"`
 	Rows        []row       `json:"rows"`
+	Plans       string      `json:"plans,omitempty"`
 }
 
 // row is one line of the result.

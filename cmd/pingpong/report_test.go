@@ -84,7 +84,7 @@ func TestBench(t *testing.T) {
 func TestNoReport(t *testing.T) {
 	var r *report
 	r.begin(3, "a note")
-	r.plot("x.svg", "y")
+	r.plot("x.svg", "message size (bytes)", "y")
 	r.row(rows[0])
 	r.tick()
 	r.flush()
@@ -108,7 +108,7 @@ func TestPlot(t *testing.T) {
 	for extension, magic := range map[string]string{".svg": "<?xml", ".png": "\x89PNG"} {
 		file := filepath.Join(t.TempDir(), "latency"+extension)
 		r, _ := reportOf("json")
-		r.plot(picture(file), "one-way latency (us)")
+		r.plot(picture(file), "message size (bytes)", "one-way latency (us)")
 		r.begin(0)
 		for _, row := range rows {
 			r.row(row)
@@ -120,7 +120,23 @@ func TestPlot(t *testing.T) {
 	}
 
 	r, _ := reportOf("json")
-	r.plot("empty.svg", "y")
+	for _, frames := range []int{2, 16} {
+		for _, size := range []int{0, 64, 128} {
+			r.row(multiRow{Frames: frames, Size: size, timing: newTiming(1, []float64{1}, []float64{2})})
+		}
+	}
+	var names []any
+	for i, v := range r.lines() {
+		if i%2 == 0 {
+			names = append(names, v)
+		} else {
+			require.Len(t, v, 2)
+		}
+	}
+	require.Equal(t, []any{"mpi4go 1.2.3, 2 frames", "C, Some MPI 4.0, 2 frames", "mpi4go 1.2.3, 16 frames", "C, Some MPI 4.0, 16 frames"}, names)
+
+	r, _ = reportOf("json")
+	r.plot("empty.svg", "message size (bytes)", "y")
 	r.row(latencyRow{timing: newTiming(1, []float64{1}, nil)})
 	require.ErrorContains(t, r.end(), "1 byte or more")
 }

@@ -42,6 +42,16 @@ func (s *sizes) UnmarshalText(text []byte) error {
 
 func (s sizes) max() int { return slices.Max(s) }
 
+// size is one number of bytes.
+type size int
+
+// UnmarshalText reads a number such as 8, 64K or 4M.
+func (s *size) UnmarshalText(text []byte) error {
+	n, err := parseSize(string(text))
+	*s = size(n)
+	return err
+}
+
 // parseSize reads a number with an optional K, M or G, which are powers of 1024.
 func parseSize(text string) (int, error) {
 	digits, unit := text, 1

@@ -68,7 +68,7 @@ func (f *streamFlags) run(j *job, mode cmpi.BenchMode, axis, form string, newRow
 			notes = append(notes, "validated: every message of ours, each in a buffer of its own, after a barrier for each window")
 		}
 		p.report.begin(len(f.Sizes)*int(f.Rounds)*2, notes...)
-		p.report.plot(f.Plot, axis)
+		p.report.plot(f.Plot, "message size (bytes)", axis)
 		contents := f.pattern()
 		for _, size := range f.Sizes {
 			s := newStream(p, f, mode, size, contents)

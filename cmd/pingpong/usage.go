@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -29,11 +30,25 @@ func statusNumber(name string) int {
 	return 0
 }
 
-// mallocs is the number of heap allocations so far.
-func mallocs() uint64 {
+// residentFileBytes is what of it are pages of files, such as code.
+func residentFileBytes() int { return statusNumber("RssFile:") * 1024 }
+
+// peakBytes is the most memory of this process that was in RAM since resetPeak.
+func peakBytes() int { return statusNumber("VmHWM:") * 1024 }
+
+// resetPeak makes peakBytes count from now on.
+func resetPeak() error {
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // proc(5)
+		return fmt.Errorf("the peak of resident memory cannot be reset here: %w", err)
+	}
+	return nil
+}
+
+// mallocs is the number of heap allocations so far, and their bytes.
+func mallocs() (n, bytes uint64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.Mallocs
+	return m.Mallocs, m.TotalAlloc
 }
 
 // cpuTime is the user and system time of all threads of this process.

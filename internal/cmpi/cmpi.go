@@ -304,6 +304,7 @@ type Patience struct {
 	Spin            int64
 	Hot, Warm, Cold int64 // naps
 	HotFor, WarmFor int64 // how long after the last event to take which
+	Deep            int64 // naps instead of warm and cold ones where every message rings
 }
 
 // Drive polls for the goroutines that wait, for as long as nobody else does. It
@@ -316,8 +317,10 @@ func (e *Engine) Drive(p *Patience) (done *Op, leads bool) {
 }
 
 // Nap lets the one thread that makes every call sleep for at most ns
-// nanoseconds, or until Ring.
-func (e *Engine) Nap(ns int64) { C.m4g_nap(e.c, C.int64_t(ns), 1) }
+// nanoseconds, or until Ring, or a bell, which it returns.
+func (e *Engine) Nap(ns int64) (rung bool) {
+	return C.m4g_nap(e.c, C.int64_t(ns), C.m4g_listen(e.c), C.M4G_FUNNEL) != 0
+}
 
 // Ring ends the driver's nap, if it takes a long one, or any at all.
 func (e *Engine) Ring(anyNap bool) {

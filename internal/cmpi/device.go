@@ -22,6 +22,13 @@ func UseDevice(swap uintptr, context uint64) {
 	*(*uintptr)(unsafe.Pointer(&C.m4g_use_device.swap)) = swap
 }
 
+// Enter makes that context current on this thread, for calls of MPI that are not made
+// here; the goroutine is locked to it. Leave, with what Enter returned, ends that.
+func Enter() (before uint64) { return uint64(C.m4g_enter()) }
+
+// Leave puts back what was current before.
+func Leave(before uint64) { C.m4g_leave(C.uint64_t(before)) }
+
 // Capability is something that an MPI may be able to do with device memory.
 type Capability struct {
 	Able bool

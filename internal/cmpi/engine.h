@@ -103,6 +103,31 @@ typedef struct m4g_parts {
   int32_t n;
 } m4g_parts;
 
+// What a process shows to the others of its host: its place in their doorbells.
+typedef struct m4g_seat {
+  _Alignas(64) _Atomic uint32_t asleep; // enum m4g_asleep; whoever sets it to 0 rings
+  _Atomic uint32_t bell;                // futex: ends the driver's nap
+} m4g_seat;
+
+enum m4g_asleep {
+  M4G_LISTENS = 1, // it waits for messages only
+  M4G_SENDS,       // a receive posted by somebody else may be what it waits for, too
+};
+
+// Memory that the processes of a host share, with a seat for each rank of the job.
+typedef struct m4g_bells {
+  m4g_seat nobody;          // for ranks that cannot be rung
+  _Atomic uint32_t present; // the processes that ring, and that answer
+  m4g_seat seats[];
+} m4g_bells;
+
+// The seats of a communicator's ranks.
+typedef struct m4g_peers {
+  m4g_seat **by_rank; // NULL if they are not known: ring all that are here
+  int64_t here;       // seats of other ranks on this host, which follow
+  m4g_seat *seats[];
+} m4g_peers;
+
 // One operation, in C memory so that MPI and the leader's poll may keep
 // pointers to it. cmpi.Op is its mirror in Go; a test compares the layouts.
 typedef struct m4g_op {
@@ -113,6 +138,7 @@ typedef struct m4g_op {
   int64_t len;     // its length in bytes
   uint64_t handle; // MPI_Message or new MPI_Comm, in or out
   uint64_t head;   // address of the first operation of its set, or 0
+  uint64_t peers;  // address of the m4g_peers of the communicator, or 0
   int64_t count;   // out: bytes of the message
   uint32_t index;  // names the owner on the Go side
   uint32_t waiter; // whose completion ends a leader's poll
@@ -154,9 +180,10 @@ typedef struct m4g_engine {
   _Alignas(64) _Atomic uint64_t stack; // submitted operations, last in first
   _Alignas(64) _Atomic uint32_t lead;  // enum m4g_lead
   _Atomic uint32_t preempt;            // a poster asks the driver to step back
-  _Atomic uint32_t bell;               // futex: ends the driver's nap
-  _Atomic uint32_t napping;            // the driver sleeps on the bell: enum m4g_nap_kind
+  _Atomic uint32_t napping;            // the driver sleeps on seat->bell: enum m4g_nap_kind
   _Atomic uint32_t stop;               // the driver is to return
+  m4g_seat *seat;                      // that others ring, or own
+  m4g_seat own;
 
   // Written under the lead.
   _Alignas(64) const m4g_family *family;
@@ -181,6 +208,12 @@ typedef struct m4g_engine {
   uint64_t calls;    // of poll
   uint64_t passes;   // of all calls
   int64_t coarse_ms; // the time, now and then
+
+  // Written by the driver.
+  const m4g_bells *bells;   // or NULL
+  uint32_t everybody;       // ranks of the job, or 0 where some messages come without a bell
+  uint32_t in_vain;         // bells in a row after which nothing completed
+  uint64_t completed_then;  // when the last bell rang
 } m4g_engine;
 
 // What the driver does while nobody else polls: spin, then nap, longer and longer.
@@ -188,6 +221,7 @@ typedef struct m4g_patience {
   int64_t spin_ns;                  // after the last event
   int64_t hot_ns, warm_ns, cold_ns; // naps
   int64_t hot_for_ns, warm_for_ns;  // how long after the last event to take hot, then warm ones
+  int64_t deep_ns;                  // naps instead of warm and cold ones where every message rings
 } m4g_patience;
 
 // m4g_drive polls for the goroutines that wait, for as long as nobody else
@@ -337,9 +371,24 @@ m4g_engine *m4g_engine_new(const m4g_family *family);
 m4g_op *m4g_op_slab(int n);
 
 uint64_t m4g_poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t want, uint32_t spins, uint32_t flags);
-// m4g_nap sleeps for at most ns nanoseconds, or until m4g_ring.
-void m4g_nap(m4g_engine *e, int64_t ns, int funnel);
+// m4g_listen lets others ring the bell, until m4g_nap returns. It returns the
+// state of the bell for that.
+uint32_t m4g_listen(m4g_engine *e);
+// m4g_nap sleeps for at most ns nanoseconds, or until m4g_ring, or a bell unless
+// it is deaf to those. It returns whether it was a bell.
+enum { M4G_FUNNEL = 1, M4G_DEAF = 2 };
+int m4g_nap(m4g_engine *e, int64_t ns, uint32_t bell, int flags);
 void m4g_ring(m4g_engine *e);
+// m4g_knock rings a bell, whether anybody sleeps or not.
+void m4g_knock(m4g_seat *seat);
+// m4g_wake rings unless another process has just done so.
+void m4g_wake(m4g_seat *seat);
+// m4g_rouse rings if the process of a seat sleeps, and m4g_rouse_all for each that
+// is on this host.
+static inline void m4g_rouse(m4g_seat *seat, uint32_t least) {
+  if (__builtin_expect(atomic_load_explicit(&seat->asleep, memory_order_relaxed) >= least, 0)) m4g_wake(seat);
+}
+void m4g_rouse_all(const m4g_peers *p, uint32_t least);
 // m4g_restack makes the handler of a signal run on the alternate stack, which Go requires.
 void m4g_restack(int signal);
 

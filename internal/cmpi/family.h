@@ -559,6 +559,21 @@ static void start_cancel(m4g_engine *e, m4g_op *o) {
   done(e, o);
 }
 
+// call rings for the peer of an operation that was just posted, if that sleeps.
+static inline void call(const m4g_op *o, uint32_t least) {
+  const m4g_peers *p = (const m4g_peers *)(uintptr_t)o->peers;
+  if (p == NULL || o->peer < 0) return;
+  if (p->by_rank != NULL) m4g_rouse(p->by_rank[o->peer], least);
+  else m4g_rouse_all(p, least);
+}
+
+// call_all rings for every rank of a communicator that is on this host and
+// sleeps: who waits for whom in a collective operation only MPI knows.
+static void call_all(const m4g_op *o) {
+  const m4g_peers *p = (const m4g_peers *)(uintptr_t)o->peers;
+  if (p != NULL) m4g_rouse_all(p, M4G_LISTENS);
+}
+
 // start begins an operation: it posts it, or puts it in engine.waiting, or
 // completes it at once.
 static void start(m4g_engine *e, m4g_op *o) {
@@ -575,6 +590,7 @@ static void start(m4g_engine *e, m4g_op *o) {
   switch (o->kind) {
   case M4G_SEND:
     rc = post_send(o, &r);
+    call(o, M4G_LISTENS);
     if (rc == MPI_SUCCESS && o->flags & M4G_IN_SCRATCH && o->head == 0) { // most of them are complete already
       int flag = 0;
       rc = mpi.Test(&r, &flag, MPI_STATUS_IGNORE);
@@ -584,13 +600,20 @@ static void start(m4g_engine *e, m4g_op *o) {
       }
     }
     break;
-  case M4G_SSEND: rc = post_send(o, &r); break;
+  case M4G_SSEND:
+    rc = post_send(o, &r);
+    call(o, M4G_LISTENS);
+    break;
   case M4G_RECV:
+    start_recv(e, o);
+    call(o, M4G_SENDS);
+    return;
   case M4G_MPROBE:
   case M4G_PROBE: start_recv(e, o); return;
   case M4G_IMRECV:
     weigh(e, o, o->count);
     rc = post_imrecv(o, &r);
+    call(o, M4G_SENDS);
     break;
   case M4G_IMPROBE:
   case M4G_IPROBE:
@@ -605,10 +628,17 @@ static void start(m4g_engine *e, m4g_op *o) {
     // The new handle is written when the request completes.
     o->handle = 0;
     rc = mpi.Comm_idup(to_comm(o->comm), (MPI_Comm *)&o->handle, &r);
+    call_all(o);
     break;
   }
-  case M4G_BARRIER: rc = mpi.Ibarrier(to_comm(o->comm), &r); break;
-  default: rc = post_collective(o, &r); break;
+  case M4G_BARRIER:
+    rc = mpi.Ibarrier(to_comm(o->comm), &r);
+    call_all(o);
+    break;
+  default:
+    rc = post_collective(o, &r);
+    call_all(o);
+    break;
   }
   if (rc == MPI_SUCCESS && !room(e)) rc = MPI_ERR_NO_MEM;
   track(e, o, rc, r);

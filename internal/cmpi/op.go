@@ -22,6 +22,7 @@ type Op struct {
 	Len     int64
 	Handle  uint64
 	head    uint64
+	peers   uint64
 	Count   int64
 	Index   uint32
 	Waiter  uint32
@@ -121,9 +122,11 @@ func (o *Op) Join(head *Op, n int) {
 // Link makes o precede next in a chain.
 func (o *Op) Link(next *Op) { o.Next = uint64(uintptr(unsafe.Pointer(next))) }
 
-// Reset makes the slot ready for a new operation, keeping Index.
-func (o *Op) Reset(kind uint8, comm uint64, peer, tag int32) {
+// Reset makes the slot ready for a new operation, keeping Index. The peers are
+// those of the communicator.
+func (o *Op) Reset(kind uint8, comm uint64, peers Peers, peer, tag int32) {
 	o.Next, o.Comm, o.Addr, o.Len, o.Handle, o.head, o.Count = 0, comm, 0, 0, 0, 0, 0
+	o.peers = uint64(peers)
 	o.Waiter = o.Index + 1
 	o.Peer, o.Tag, o.RC = peer, tag, 0
 	o.Serial++

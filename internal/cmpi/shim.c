@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -57,6 +58,7 @@ m4g_engine *m4g_engine_new(const m4g_family *family) {
   if (e == NULL) return NULL;
   memset(e, 0, sizeof *e);
   e->family = family;
+  e->seat = &e->own;
   return e;
 }
 
@@ -78,21 +80,53 @@ static int64_t now_ns(void) {
   return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-void m4g_nap(m4g_engine *e, int64_t ns, int funnel) {
+// only_listens tells whether nothing but messages of others is waited for.
+static int only_listens(const m4g_engine *e) {
+  enum { LOOK = 256 };
+  if (e->tail - e->head > LOOK) return 0;
+  for (int64_t i = e->head; i < e->tail; i++)
+    if (e->posted[i] != NULL && e->posted[i]->kind != M4G_RECV) return 0;
+  return 1;
+}
+
+uint32_t m4g_listen(m4g_engine *e) {
+  uint32_t bell = atomic_load(&e->seat->bell);
+  if (e->bells != NULL) atomic_store(&e->seat->asleep, only_listens(e) ? M4G_LISTENS : M4G_SENDS);
+  return bell;
+}
+
+int m4g_nap(m4g_engine *e, int64_t ns, uint32_t bell, int flags) {
   struct timespec t = {ns / 1000000000, ns % 1000000000};
-  uint32_t bell = atomic_load(&e->bell);
+  int rung = 0;
   atomic_store(&e->napping, ns > 500000 ? M4G_LONG_NAP : M4G_SHORT_NAP);
   int busy = atomic_load(&e->stop) != 0;
   // Where one thread makes every call, nobody else starts what is submitted.
-  if (funnel && atomic_load(&e->stack) != 0) busy = 1;
-  if (!busy)
-    syscall(SYS_futex, &e->bell, FUTEX_WAIT_PRIVATE, bell, &t, NULL, 0);
-  atomic_store(&e->napping, 0);
+  if (flags & M4G_FUNNEL && atomic_load(&e->stack) != 0) busy = 1;
+  if (!busy) {
+    m4g_seat *seat = flags & M4G_DEAF ? &e->own : e->seat;
+    rung = syscall(SYS_futex, &seat->bell, FUTEX_WAIT, bell, &t, NULL, 0) == 0 || errno == EAGAIN;
+  }
+  if (e->bells != NULL) atomic_store(&e->seat->asleep, 0);
+  // m4g_ring comes from who has set napping before.
+  return atomic_exchange(&e->napping, M4G_AWAKE) != M4G_AWAKE && rung && !(flags & M4G_DEAF);
+}
+
+void m4g_knock(m4g_seat *seat) {
+  atomic_fetch_add(&seat->bell, 1);
+  syscall(SYS_futex, &seat->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void m4g_wake(m4g_seat *seat) {
+  if (atomic_exchange(&seat->asleep, 0) != 0) m4g_knock(seat);
+}
+
+void m4g_rouse_all(const m4g_peers *p, uint32_t least) {
+  for (int64_t i = 0; i < p->here; i++) m4g_rouse(p->seats[i], least);
 }
 
 void m4g_ring(m4g_engine *e) {
-  atomic_fetch_add(&e->bell, 1);
-  syscall(SYS_futex, &e->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  m4g_knock(&e->own); // for naps that are deaf to the others
+  if (e->seat != &e->own) m4g_knock(e->seat);
 }
 
 static int take(m4g_engine *e) {
@@ -100,16 +134,22 @@ static int take(m4g_engine *e) {
   return atomic_compare_exchange_strong(&e->lead, &free_lead, M4G_DRIVER);
 }
 
-static int64_t nap_length(const m4g_patience *p, int64_t idle) {
-  return idle < p->hot_for_ns ? p->hot_ns : idle < p->warm_for_ns ? p->warm_ns : p->cold_ns;
+// nap_length is how long to nap at most, so long after the last event. Where every
+// message rings there is no need to look for some.
+static int64_t nap_length(const m4g_engine *e, const m4g_patience *p, int64_t idle) {
+  if (idle < p->hot_for_ns) return p->hot_ns;
+  if (e->bells != NULL && atomic_load(&e->seat->asleep) == M4G_LISTENS && atomic_load(&e->bells->present) == e->everybody)
+    return p->deep_ns;
+  return idle < p->warm_for_ns ? p->warm_ns : p->cold_ns;
 }
 
 int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
   // A poll that takes this long has moved data.
-  enum { SPINS = 8, WORK_NS = 20000 };
+  // So many bells in a row may ring in vain; after that a nap is deaf to them.
+  enum { SPINS = 8, WORK_NS = 20000, IN_VAIN = 2 };
   int64_t event = now_ns(); // when something last completed
   uint64_t completed = e->completed;
-  int spin = 1;
+  int spin = 1, deaf = 0;
   *done = 0;
   for (;;) {
     if (atomic_load(&e->stop) || !take(e)) return M4G_IDLE_DRIVER;
@@ -132,15 +172,36 @@ int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
       }
     }
     spin = 0;
+    uint32_t bell = atomic_load(&e->own.bell);
+    if (!deaf) { // a message either rings from here on, or is seen by one more poll
+      bell = m4g_listen(e);
+      if (e->bells != NULL) *done = m4g_poll(e, NULL, 0, 0, SPINS, M4G_POLL_DRIVER);
+      if (*done != 0 || atomic_load(&e->outstanding) == 0) {
+        atomic_store(&e->seat->asleep, 0);
+        return M4G_LEADING_DRIVER;
+      }
+    }
+    int64_t nap = nap_length(e, p, now_ns() - event);
+    if (deaf && nap < p->warm_ns) nap = p->warm_ns;
     uint64_t epoch = atomic_load(&e->epoch);
     atomic_store(&e->lead, M4G_FREE_LEAD);
+    if (atomic_load(&e->stack) != 0 || atomic_load(&e->preempt)) atomic_store(&e->seat->asleep, 0);
     if (atomic_load(&e->stack) != 0) continue; // somebody found the lead taken just now
     if (atomic_load(&e->preempt)) {
       for (int i = 0; i < 100 && atomic_load(&e->preempt); i++) sched_yield();
       if (!atomic_exchange(&e->preempt, 0)) return M4G_IDLE_DRIVER; // somebody else polls now
       continue;
     }
-    m4g_nap(e, nap_length(p, now_ns() - event), 0);
+    int rung = m4g_nap(e, nap, bell, deaf ? M4G_DEAF : 0);
+    deaf = 0;
+    if (rung) { // what a bell announces may need more than a poll
+      e->in_vain = e->completed == e->completed_then ? e->in_vain + 1 : 0;
+      e->completed_then = e->completed;
+      event = now_ns();
+      deaf = e->in_vain >= IN_VAIN;
+      spin = !deaf;
+      continue;
+    }
     if (atomic_load(&e->epoch) != epoch) return M4G_IDLE_DRIVER;
   }
 }

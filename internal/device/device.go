@@ -58,9 +58,9 @@ type Memory interface {
 	// Take takes page-locked memory for n bytes, which must not exceed the limit.
 	// Where others have it, it waits, or returns a nil piece.
 	Take(ctx context.Context, d Direction, n int, wait bool) (Piece, error)
-	// Copy queues a copy of the bytes from at between the memory and a piece. Last
-	// tells that what is queued on the buffer's stream from now on comes after
-	// this copy and those before it; then nobody needs to wait for Work.
+	// Copy queues a copy of the bytes from at between the memory and a piece. After the
+	// last one to the device, what is queued on the buffer's stream comes after all of
+	// them, if it has one: see Work.Behind.
 	Copy(d Direction, at int, p Piece, last bool) (Work, error)
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/mpi4go/mpi4go/internal/device"
 	"github.com/mpi4go/mpi4go/internal/wire"
 	"github.com/mpi4go/mpi4go/mem"
 )
@@ -16,6 +17,9 @@ type Process struct {
 	Plans   string // Config.Plans
 	Limits  wire.Limits
 	Hosts   []string // the name of each rank's host
+	Stages  []bool   // by rank: whether it may have device memory
+	// Takes tells whether MPI is given device memory in point-to-point operations.
+	Takes func(device.Memory) bool
 }
 
 // Comm is what makes a communicator known to the other ranks.
@@ -57,6 +61,9 @@ var (
 	// CommOf takes a *mpicomm.Comm. It returns an error for one that the library
 	// did not make, and checks a peer and a tag as for an operation.
 	CommOf func(comm any, operation string, sends bool, peer, tag int) (*Comm, error)
+	// Later makes a *mpicomm.Request of an operation that is done when done is called,
+	// by whoever carries it out.
+	Later func(comm any, sends bool, peer, tag int) (request any, done func(error))
 )
 
 // BeforeFinalize has mpicomm.Finalize call a function before anything else, while
@@ -147,9 +154,9 @@ type End interface {
 // EndStats counts what an end has sent and received.
 type EndStats struct {
 	Sent, SentBytes, Received, ReceivedBytes uint64
-	Staged                                   uint64    // bytes that were copied into headers
-	Plans                                    [3]uint64 // frames sent by each wire.Plan
-	Stalls                                   uint64    // messages that had to wait for their turn
-	Unacknowledged                           int       // messages sent that the other end has not begun to receive
-	Kept                                     int       // messages that have arrived and wait to be received
+	Staged                                   uint64                // bytes that were copied into headers
+	Plans                                    [wire.NumPlans]uint64 // frames sent by each wire.Plan
+	Stalls                                   uint64                // messages that had to wait for their turn
+	Unacknowledged                           int                   // messages sent that the other end has not begun to receive
+	Kept                                     int                   // messages that have arrived and wait to be received
 }

@@ -19,7 +19,8 @@
 // These environment variables choose what happens:
 //
 //	MPI4GO_TEST_MPIS     the configurations, such as openmpi,mpich; none for none;
-//	                     the default is all: openmpi, mpich, openmpi-ucx, openmpi-funneled;
+//	                     the default is all: openmpi, mpich, openmpi-ucx, openmpi-funneled, and
+//	                     openmpi-drop and mpich-flood, where no doorbell rings, or all do, all the time;
 //	                     openmpi, mpich or mpiabi with = and the path of an mpirun runs over
 //	                     the MPI that this one belongs to: mpiabi=/opt/mpich/bin/mpirun
 //	MPI4GO_TEST_RANKS    a number of ranks, for all configurations

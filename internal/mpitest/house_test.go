@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"internal/cudasim":  {"internal/cuda"},
 	"mem":               {},
 	"internal/wire":     {},
-	"internal/inner":    {"internal/wire", "mem"},
+	"internal/inner":    {"internal/device", "internal/wire", "mem"},
 	"internal/progress": {"internal/cmpi", "mem"},
 	"internal/device":   {"mem"},
 	"mpicomm":           {"internal/cmpi", "internal/progress", "internal/inner", "internal/device", "internal/wire", "mem"},

@@ -32,6 +32,8 @@ var configurations = []configuration{
 		args: []string{"--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"},
 	},
 	{name: "openmpi-funneled", family: "openmpi", ranks: []int{2}, env: []string{"MPI4GO_THREAD_LEVEL=funneled"}},
+	{name: "openmpi-drop", family: "openmpi", ranks: []int{2}, env: []string{"MPI4GO_DOORBELL=drop"}},
+	{name: "mpich-flood", family: "mpich", ranks: []int{2}, env: []string{"MPI4GO_DOORBELL=flood"}},
 }
 
 // families are the MPIs: the names under which their launchers are installed,
@@ -127,7 +129,7 @@ func choose() (chosen []configuration, notes []string, err error) {
 	required := list("MPI4GO_TEST_REQUIRE")
 	for _, name := range append(slices.Clone(wanted), required...) {
 		if !slices.ContainsFunc(configurations, func(c configuration) bool { return c.name == name }) {
-			return nil, nil, fmt.Errorf("no configuration %q: want openmpi, mpich, mpiabi, openmpi-ucx, openmpi-funneled or none", name)
+			return nil, nil, fmt.Errorf("no configuration %q: want openmpi, mpich, mpiabi, openmpi-ucx, openmpi-funneled, openmpi-drop, mpich-flood or none", name)
 		}
 	}
 	ranks := 0

@@ -118,20 +118,25 @@ func (e *Engine) runFunnel() {
 		case !e.polls():
 			e.park()
 		default:
-			e.nap(time.Since(event))
+			if e.nap(time.Since(event)) {
+				event = time.Now()
+			}
 		}
 	}
 }
 
-func (e *Engine) nap(idle time.Duration) {
+// nap lets the others run, and sleeps if nothing has happened for a while. It
+// returns whether a bell ended that.
+func (e *Engine) nap(idle time.Duration) (rung bool) {
 	switch p := &e.Patience; {
 	case int64(idle) < p.Spin:
 		runtime.Gosched()
+		return false
 	case int64(idle) < p.HotFor:
-		e.c.Nap(p.Hot)
+		return e.c.Nap(p.Hot)
 	case int64(idle) < p.WarmFor:
-		e.c.Nap(p.Warm)
+		return e.c.Nap(p.Warm)
 	default:
-		e.c.Nap(p.Cold)
+		return e.c.Nap(p.Cold)
 	}
 }

@@ -15,9 +15,11 @@ type Config struct {
 	Watch       time.Duration // how often the driver looks whether others still poll
 	Yield       int           // polls between two sched_yield, 0 for never
 	Patience    cmpi.Patience
-	MaxDetached int64 // sends that may be queued without anybody waiting for them
-	Trace       bool  // record where operations are started
-	Funnel      bool  // one thread, which runs Engine.Funnel, makes every MPI call
+	MaxDetached int64       // sends that may be queued without anybody waiting for them
+	Trace       bool        // record where operations are started
+	Funnel      bool        // one thread, which runs Engine.Funnel, makes every MPI call
+	Bells       *cmpi.Bells // or nil
+	AllRing     bool        // every message of this process comes with a bell
 }
 
 // Engine drives the operations of one process.
@@ -54,6 +56,9 @@ func New(lib *cmpi.Library, quirks uint32, config Config) *Engine {
 		wake:       make(chan struct{}, 1),
 		driverDone: make(chan struct{}),
 		calls:      make(chan func(), 1),
+	}
+	if config.Bells != nil {
+		e.c.Sit(config.Bells, config.AllRing)
 	}
 	if config.Funnel {
 		e.c.Lead.Store(cmpi.LeadDriver)
@@ -307,6 +312,9 @@ func (e *Engine) Busy() bool { return e.polls() || e.later.any() }
 
 // polls tells whether there is something to poll for.
 func (e *Engine) polls() bool { return e.c.Outstanding() != 0 || e.c.Submitted() }
+
+// Polls counts the polls so far by somebody who waits.
+func (e *Engine) Polls() uint64 { return e.c.Epoch.Load() }
 
 // Counters are the operations started and completed so far.
 func (e *Engine) Counters() (started, completed uint64) {

@@ -16,11 +16,13 @@ import (
 type Spec struct {
 	Kind      uint8 // of cmpi's kinds
 	Comm      uint64
+	Peers     cmpi.Peers // of Comm
 	Peer, Tag int
 	Buf       mem.Buffer // what is sent or received
 	Coll      *Coll      // of a collective operation
 	Parts     *Parts     // of a send or a receive whose memory is not contiguous; Buf then has none
 	Fits      bool       // no message for this receive is longer than its buffer
+	Ready     bool       // whatever the memory is, it is ready, and MPI takes it
 	Bound     bool       // what it meets is on its way: it is not cancelled when a context ends
 	Posted    func()     // of the first of a set, for DoSet: called once its order among all operations is fixed
 }
@@ -322,7 +324,7 @@ func (op *Op) keep(p *part) {
 
 // reset makes a slot ready for the operation, without its buffer.
 func (spec *Spec) reset(s *cmpi.Op) {
-	s.Reset(spec.Kind, spec.Comm, int32(spec.Peer), int32(spec.Tag))
+	s.Reset(spec.Kind, spec.Comm, spec.Peers, int32(spec.Peer), int32(spec.Tag))
 }
 
 // load gives a slot the buffer: a copy if it is short, its address otherwise.

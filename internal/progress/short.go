@@ -46,7 +46,7 @@ func (e *Engine) SendShort(owner *Op, spec *Spec) bool {
 }
 
 func loadDetached(s *cmpi.Op, spec *Spec) {
-	s.Reset(cmpi.Send, spec.Comm, int32(spec.Peer), int32(spec.Tag))
+	s.Reset(cmpi.Send, spec.Comm, spec.Peers, int32(spec.Peer), int32(spec.Tag))
 	s.Flags = cmpi.InScratch | cmpi.Detached
 	s.Len = int64(copy(s.Scratch[:], spec.Buf.Bytes()))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -25,9 +26,13 @@ const (
 	Inline   Plan = iota // in the header
 	Datatype             // with all others of this plan, as one MPI message
 	Request              // as an MPI message of its own
+	Chunks               // as several, one after the other, which all but the last have the length Frame.Chunk
 )
 
-var planNames = [...]string{"inline", "datatype", "request"}
+// NumPlans is the number of plans.
+const NumPlans = 4
+
+var planNames = [NumPlans]string{"inline", "datatype", "request", "chunks"}
 
 // String is the name of the plan.
 func (p Plan) String() string {
@@ -39,9 +44,25 @@ func (p Plan) String() string {
 
 // Frame describes a frame.
 type Frame struct {
-	Len  int
-	Kind uint8 // mem.Kind of the sender's memory
-	Plan Plan
+	Len   int
+	Kind  uint8 // mem.Kind of the sender's memory
+	Plan  Plan
+	Chunk int // bytes, with the plan Chunks
+}
+
+// Frames of device memory, and others that may end up in some, go in chunks of an
+// eighth, within limits: shorter ones cost bandwidth, longer ones page-locked memory.
+// A receiver can count on the upper limit.
+const (
+	MinChunk = 128 << 10
+	MaxChunk = 4 << 20
+
+	leastChunk = 4 << 10 // that a decoder accepts of a longer frame
+)
+
+// ChunkFor is the length of the chunks of a frame of n bytes.
+func ChunkFor(n int) int {
+	return min(max(MinChunk, 1<<bits.Len(uint(n/8))/2), MaxChunk)
 }
 
 // Header describes a message.
@@ -89,8 +110,11 @@ func (h *Header) Append(b []byte) ([]byte, error) {
 		b = binary.AppendUvarint(b, uint64(run))
 		b = append(b, f.Kind<<2|uint8(f.Plan))
 		b = binary.AppendUvarint(b, uint64(f.Len))
-		if f.Plan == Inline {
+		switch f.Plan {
+		case Inline:
 			inline += run * f.Len
+		case Chunks:
+			b = binary.AppendUvarint(b, uint64(f.Chunk))
 		}
 		i += run
 	}
@@ -197,8 +221,8 @@ func DecodeFrames(b []byte, limits Limits, frames []Frame) (_ []Frame, inline []
 		}
 		kind, plan := b[0]>>2, Plan(b[0]&3)
 		b = b[1:]
-		if kind > maxKind || plan > Request {
-			return nil, nil, corrupt("memory kind %d, plan %d", kind, plan)
+		if kind > maxKind {
+			return nil, nil, corrupt("memory kind %d", kind)
 		}
 		length, err := number()
 		if err != nil {
@@ -214,9 +238,18 @@ func DecodeFrames(b []byte, limits Limits, frames []Frame) (_ []Frame, inline []
 		if plan == Datatype && length > math.MaxInt32 {
 			return nil, nil, corrupt("a frame of %d bytes in a datatype", length)
 		}
+		chunk := uint64(0)
+		if plan == Chunks {
+			if chunk, err = number(); err != nil {
+				return nil, nil, err
+			}
+			if chunk == 0 || chunk > MaxChunk || chunk < min(length, leastChunk) {
+				return nil, nil, corrupt("chunks of %d bytes for a frame of %d", chunk, length)
+			}
+		}
 		frames = slices.Grow(frames, n-len(frames))
 		for range run {
-			frames = append(frames, Frame{int(length), kind, plan})
+			frames = append(frames, Frame{int(length), kind, plan, int(chunk)})
 		}
 	}
 	if inlined != uint64(len(b)) {

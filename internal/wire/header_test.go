@@ -31,8 +31,9 @@ func encode(t testing.TB, h Header) []byte {
 var examples = []Header{
 	{Slot: 7},
 	{Comm: 1, Tag: 2, Slot: 3, Acks: []uint16{1, 2, 65535}},
-	{Comm: math.MaxUint32, Tag: math.MaxUint32, Slot: 65535, Frames: []Frame{{0, 0, Inline}, {0, 0, Inline}, {5, 0, Inline}}},
-	{Slot: 9, Frames: []Frame{{100, 1, Request}, {100, 2, Datatype}, {3, 3, Inline}, {math.MaxInt64 / 4, 0, Request}}},
+	{Comm: math.MaxUint32, Tag: math.MaxUint32, Slot: 65535, Frames: []Frame{{0, 0, Inline, 0}, {0, 0, Inline, 0}, {5, 0, Inline, 0}}},
+	{Slot: 9, Frames: []Frame{{100, 1, Request, 0}, {100, 2, Datatype, 0}, {3, 3, Inline, 0}, {math.MaxInt64 / 4, 0, Request, 0}}},
+	{Slot: 9, Frames: []Frame{{1, 1, Chunks, 1}, {1, 1, Chunks, 4096}, {10 << 20, 1, Chunks, 1 << 20}, {10 << 20, 1, Chunks, 2 << 20}, {5000, 0, Chunks, 4096}, {5000, 0, Chunks, 4096}}},
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -55,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 func TestRuns(t *testing.T) {
 	h := Header{Slot: 1, Frames: make([]Frame, 10_000)}
 	for i := range h.Frames {
-		h.Frames[i] = Frame{1 << 20, 0, Datatype}
+		h.Frames[i] = Frame{1 << 20, 0, Datatype, 0}
 	}
 	b := encode(t, h)
 	require.Less(t, len(b), prefixSize+8)
@@ -98,7 +99,10 @@ func TestCorrupt(t *testing.T) {
 		{"a run of nothing", tail(0, 0, 1), "a run of 0 frames"},
 		{"a run too long", tail(2, 0, 1), "a run of 2 frames where 1 are left"},
 		{"no kind", tail(1), "without its kind"},
-		{"bad plan", tail(1, 3, 0), "plan 3"},
+		{"chunks without their length", tail(1, 3, 5), "does not end"},
+		{"chunks of nothing", tail(1, 3, 5, 0), "chunks of 0 bytes for a frame of 5"},
+		{"many chunks", tail(1, 3, 0x80, 0x80, 1, 1), "chunks of 1 bytes for a frame of 16384"},
+		{"long chunks", tail(1, 3, 0x80, 0x80, 0x80, 4, 0x80, 0x80, 0x80, 4), "chunks of 8388608 bytes"},
 		{"bad kind", tail(1, 0xff&^3, 0), "memory kind 63"},
 		{"endless number", tail(1, 0, 0x80, 0x80), "does not end"},
 		{"overflow", tail(1, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), "frames of 18446744073709551615 bytes after 0; the limit is"},
@@ -109,7 +113,7 @@ func TestCorrupt(t *testing.T) {
 		require.ErrorIs(t, err, ErrHeader, c.what)
 		require.ErrorContains(t, err, c.text, c.what)
 	}
-	h := Header{Frames: []Frame{{math.MaxUint32, 0, Inline}}}
+	h := Header{Frames: []Frame{{math.MaxUint32, 0, Inline, 0}}}
 	_, err := h.Append(nil)
 	require.ErrorContains(t, err, "too long")
 }
@@ -124,7 +128,7 @@ func FuzzDecode(f *testing.F) {
 	for range 20 {
 		h := Header{Slot: uint16(random.Uint32()), Comm: random.Uint32()}
 		for range random.IntN(20) {
-			h.Frames = append(h.Frames, Frame{random.IntN(300), uint8(random.IntN(4)), Plan(random.IntN(3))})
+			h.Frames = append(h.Frames, Frame{random.IntN(300), uint8(random.IntN(4)), Plan(random.IntN(3)), 0})
 		}
 		f.Add(encode(f, h))
 	}
@@ -142,4 +146,13 @@ func FuzzDecode(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, h, same)
 	})
+}
+
+func TestChunkFor(t *testing.T) {
+	for n, want := range map[int]int{
+		1: MinChunk, MinChunk: MinChunk, 8*MinChunk + 1: MinChunk, 16 * MinChunk: 2 * MinChunk, 1 << 20: 128 << 10, 10 << 20: 1 << 20,
+		32 << 20: 4 << 20, 64 << 20: MaxChunk, 1 << 40: MaxChunk,
+	} {
+		require.Equal(t, want, ChunkFor(n), "%d", n)
+	}
 }

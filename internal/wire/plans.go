@@ -55,7 +55,7 @@ func ParsePlans(text string) (Plans, error) {
 	for i, part := range parts {
 		name, limit, limited := strings.Cut(strings.TrimSpace(part), ":")
 		rule := Rule{UpTo: math.MaxInt}
-		for rule.Plan = range Plan(len(planNames)) {
+		for rule.Plan = range Chunks { // which is for who may stage
 			if planNames[rule.Plan] == name {
 				break
 			}
@@ -93,9 +93,16 @@ func parseSize(text string) (int, error) {
 	return n << shift, nil
 }
 
-// DefaultPlans are what was fastest for messages of 2 to 64 frames between two
-// ranks that share memory, under Open MPI 4.1.4 and MPICH 4.0.2 alike
-// (docs/wire.md).
-func DefaultPlans() Plans {
-	return Plans{{Inline, 512}, {Datatype, 512 << 10}, {Request, math.MaxInt}}
+// defaultPlans are the plans for each family of MPIs (cmpi.Library.Family), in the
+// form that `pingpong tune` prints. They are what was fastest for messages of 2 to
+// 64 frames between two ranks that share memory, under Open MPI 4.1.4 and MPICH
+// 4.0.2 alike (docs/wire.md).
+var defaultPlans = map[string]string{
+	"openmpi": "inline:512,datatype:512K,request",
+	"mpich":   "inline:512,datatype:512K,request",
+	"mpiabi":  "inline:512,datatype:512K,request",
 }
+
+// DefaultPlans are the plans for a family of MPIs, in the form that ParsePlans
+// reads.
+func DefaultPlans(family string) string { return defaultPlans[family] }

@@ -34,7 +34,15 @@ func TestPlans(t *testing.T) {
 		_, err := ParsePlans(text)
 		require.ErrorContains(t, err, complaint, text)
 	}
-	again, err := ParsePlans(DefaultPlans().String())
-	require.NoError(t, err)
-	require.Equal(t, DefaultPlans(), again)
+}
+
+// TestDefaultPlans shows that the plans of each family are in the shortest form, and
+// begin with inline, without which no message travels in its header alone.
+func TestDefaultPlans(t *testing.T) {
+	for family, text := range defaultPlans {
+		p, err := ParsePlans(DefaultPlans(family))
+		require.NoError(t, err, family)
+		require.Equal(t, text, p.String(), family)
+		require.Equal(t, Inline, p.For(0), family)
+	}
 }

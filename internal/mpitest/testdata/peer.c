@@ -21,7 +21,7 @@ static MPI_Comm private;
 
 // join takes part in what mpicomm.Init does on all ranks.
 static void join(const char *version) {
-  char mine[32] = "", all[64];
+  char mine[128] = "", all[256];
   MPI_Comm local;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 1, MPI_INFO_NULL, &local);
   MPI_Comm_free(&local);
