@@ -98,6 +98,7 @@ bench: ## measure ourselves beside other libraries
 
 .PHONY: compare
 compare: ## measure ourselves beside C, mpi4py, MPI4Dask's way, gompi, sockets, Dask, UCX; writes docs/comparison.md
+	@scripts/setup ci
 	@scripts/setup bench
 	$(GO) run ./bench/compare $(ARGS)
 

@@ -34,8 +34,8 @@ func (p *preparation) findMPIs() {
 		m.library = m.name
 		m.mpicc, _ = exec.LookPath("mpicc." + m.name)
 		m.mpi4py = []string{"MPI4PY_MPIABI=" + m.name}
-		if m.name == "mpich" { // mpi4py looks for libmpi.so.12, Debian has another name for it
-			m.mpi4py = append(m.mpi4py, "MPI4PY_LIBMPI=libmpich.so.12")
+		if links, err := filepath.Abs(".cache/lib"); err == nil && m.name == "mpich" {
+			m.mpi4py = append(m.mpi4py, "LD_LIBRARY_PATH="+links) // scripts/setup bench links the library there as mpi4py looks for it
 		}
 		p.mpis = append(p.mpis, m)
 	}

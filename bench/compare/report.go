@@ -25,6 +25,8 @@ type Report struct {
 	Peers   []*Peer   `json:"peers"`
 	Gaps    []Gap     `json:"gaps"`
 	Results []*Result `json:"results"`
+	// Verdicts are made from the results when the report is written.
+	Verdicts []Verdict `json:"verdicts"`
 }
 
 // Machine is what the figures depend on besides the peers.
@@ -143,6 +145,7 @@ func write(r *Report, dir string) error {
 	if err := os.MkdirAll(beside, 0o777); err != nil {
 		return err
 	}
+	r.Verdicts = r.verdicts()
 	data, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err

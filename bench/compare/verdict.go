@@ -51,8 +51,8 @@ type Verdict struct {
 	High    float64 `json:"high"`
 	// CTimes is how many times better C over the same MPI is, 0 if it was not measured.
 	CTimes    float64 `json:"c_times"`
-	OursShare float64 `json:"share_of_c"`       // our throughput over C's
-	PeerShare float64 `json:"peers_share_of_c"` // the peer's
+	OursShare float64 `json:"share_of_c,omitempty"`       // our throughput over C's
+	PeerShare float64 `json:"peers_share_of_c,omitempty"` // the peer's
 	Word      string  `json:"verdict"`
 }
 
@@ -97,7 +97,9 @@ func (r *Report) verdicts() (verdicts []Verdict) {
 					v := Verdict{Claim: c.text, Against: y.Name, Ours: x.Name, Times: median(times), Low: s.low, High: s.high}
 					if plain != nil {
 						v.CTimes = median(ratios(theirs.Us, plain.Us))
-						v.OursShare, v.PeerShare = median(ratios(plain.Us, ours.Us)), median(ratios(plain.Us, theirs.Us))
+						if c.item.Kind == "throughput" {
+							v.OursShare, v.PeerShare = median(ratios(plain.Us, ours.Us)), median(ratios(plain.Us, theirs.Us))
+						}
 					}
 					limit := 0.0
 					if a.limit {
