@@ -98,6 +98,8 @@ func (p *preparation) goPeers() (peers []*Peer) {
 // ourWays are the ways of this library.
 var ourWays = []struct{ name, title string }{
 	{"coro", "mpi4go: coro.Send, Recv; windows by mpicomm.DoAll, frames by coro.SendMessage"},
+	{"conn", "mpi4go: transport.Conn, SendMessage and RecvMessageInto; a connection for each conversation"},
+	{"netconn", "mpi4go: the net.Conn of a transport.Conn; a connection for each conversation"},
 }
 
 // goTool is the go command.

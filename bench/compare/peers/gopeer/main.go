@@ -40,9 +40,11 @@ type conversation interface {
 }
 
 var ways = map[string]func(ctx context.Context) (carrier, error){
-	"coro": openCoro,
-	"tcp":  func(ctx context.Context) (carrier, error) { return openSocket(ctx, "tcp") },
-	"unix": func(ctx context.Context) (carrier, error) { return openSocket(ctx, "unix") },
+	"coro":    openCoro,
+	"conn":    func(ctx context.Context) (carrier, error) { return openConn(ctx) },
+	"netconn": openNetConn,
+	"tcp":     func(ctx context.Context) (carrier, error) { return openSocket(ctx, "tcp") },
+	"unix":    func(ctx context.Context) (carrier, error) { return openSocket(ctx, "unix") },
 }
 
 func main() {
