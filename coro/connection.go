@@ -75,7 +75,7 @@ func (c *connections) Discarding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.peers {
-		if p.discards.running {
+		if p != nil && p.discards.running {
 			return true
 		}
 	}
