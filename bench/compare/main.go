@@ -45,6 +45,7 @@ type runCmd struct {
 	WaitMs      int      `default:"400" help:"Milliseconds of the measurements of CPU time while waiting (${default})."`
 	Peers       []string `placeholder:"NAME,..." help:"Only peers whose name contains one of these. --list shows the names."`
 	Only        []string `placeholder:"KIND,..." help:"Only these measurements: latency, throughput, multi, rate, wait, idle, memory."`
+	EveryMPI    bool     `help:"Connections, mpi4py and MPI4Dask's way over every MPI that was found. Default: over the first two; C and coro are always measured over all."`
 	List        bool     `help:"List the peers and the gaps, and measure nothing."`
 	NoFetch     bool     `help:"Fetch nothing from PyPI: use what the cache has."`
 	UCXPySource string   `placeholder:"SOURCE" default:"git+https://github.com/rapidsai/ucx-py@v0.45.00" help:"What pip builds UCX-Py from, a folder too, where PyPI has no wheel of it (${default})."`

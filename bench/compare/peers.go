@@ -76,8 +76,12 @@ func (p *preparation) goPeers() (peers []*Peer) {
 		p.gap("peers in Go", f)
 		return nil
 	}
-	for _, way := range ourWays {
-		for _, m := range p.mpis {
+	for n, way := range ourWays {
+		mpis := p.mpis
+		if n > 0 {
+			mpis = p.someMPIs()
+		}
+		for _, m := range mpis {
 			x := overMPI(m, way.name, way.title, []string{"MPI4GO_MPI=" + m.library}, program, way.name)
 			x.Ours = true
 			peers = append(peers, x)
@@ -95,7 +99,15 @@ func (p *preparation) goPeers() (peers []*Peer) {
 		direct("unix", "Go's Unix sockets; a connection for each conversation", "writev for frames", program, "unix"))
 }
 
-// ourWays are the ways of this library.
+// someMPIs are those for ways that are not measured over all.
+func (p *preparation) someMPIs() []*mpi {
+	if p.o.EveryMPI {
+		return p.mpis
+	}
+	return p.mpis[:min(2, len(p.mpis))]
+}
+
+// ourWays are the ways of this library, first the one that is measured over all MPIs.
 var ourWays = []struct{ name, title string }{
 	{"coro", "mpi4go: coro.Send, Recv; windows by mpicomm.DoAll, frames by coro.SendMessage"},
 	{"conn", "mpi4go: transport.Conn, SendMessage and RecvMessageInto; a connection for each conversation"},
@@ -139,7 +151,7 @@ func (p *preparation) pythonPeers() (peers []*Peer) {
 		return path
 	}
 	names := []string{"dask-tcp"}
-	for _, m := range p.mpis {
+	for _, m := range p.someMPIs() {
 		names = append(names, over("mpi4py", m.name), over("mpi4dask", m.name))
 	}
 	if slices.ContainsFunc(names, p.wants) {
@@ -147,7 +159,7 @@ func (p *preparation) pythonPeers() (peers []*Peer) {
 		if f != nil {
 			p.gap("mpi4py, MPI4Dask's way, Dask's tcp", f)
 		} else {
-			for _, m := range p.mpis {
+			for _, m := range p.someMPIs() {
 				x := overMPI(m, "mpi4py", "mpi4py: Send, Recv of buffers, which block; windows by Isend, Irecv, Waitall", m.mpi4py, python, script("mpi4py_blocking.py"))
 				x.single = true
 				peers = append(peers, x,
@@ -165,6 +177,7 @@ func (p *preparation) pythonPeers() (peers []*Peer) {
 		}
 	}
 	if p.wants("ucx-py-blocking") || p.wants("ucx-py-polling") {
+		origin := ""
 		python, f := p.pythonEnvironment("ucx-py", p.pip("ucx-py-cu12", "numpy"), p.imports("ucp"))
 		if f != nil {
 			say("PyPI's ucx-py-cu12 cannot be installed: building %s", p.o.UCXPySource)
@@ -174,9 +187,13 @@ func (p *preparation) pythonPeers() (peers []*Peer) {
 				p.gap("UCX-Py, built from its source", g)
 			}
 			python, f = built, g
+			origin = ". PyPI's ucx-py-cu12 could not be installed, so UCX-Py was built from its source with the UCX of PyPI's libucx-cu12"
 		}
 		if f == nil {
-			peers = append(peers, ucx("ucx-py", "ucp", python, script("ucx.py"))...)
+			for _, x := range ucx("ucx-py", "ucp", python, script("ucx.py")) {
+				x.Title += origin
+				peers = append(peers, x)
+			}
 		}
 	}
 	return peers

@@ -72,8 +72,8 @@ func drawAll(r *Report, dir string) (pictures []picture, err error) {
 	return pictures, nil
 }
 
-// drawn tells whether a peer is in the plots: over other MPIs only coro and C are, lest
-// nobody finds anything.
+// drawn tells whether a peer is in the plots: over other MPIs than Open MPI only coro and C
+// are, lest nobody finds anything.
 func drawn(x *Peer) bool {
 	return x.MPI == "" || x.MPI == "openmpi" || x.Way == "coro" || x.Way == "c"
 }

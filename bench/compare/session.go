@@ -87,7 +87,8 @@ func (s *session) measure(ctx context.Context) error {
 				s.gaps = append(s.gaps, Gap{fmt.Sprintf("%s, repetition %d", x.Name, rep+1), f.command, f.output})
 			}
 		}
-		say("repetition %d of %d: %.0f s", rep+1, s.reps, time.Since(began).Seconds())
+		took := time.Since(began)
+		say("repetition %d of %d: %.0f s, %.1f minutes to go", rep+1, s.reps, took.Seconds(), (time.Duration(s.reps-rep-1) * took).Minutes())
 	}
 	return nil
 }
