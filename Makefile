@@ -110,3 +110,14 @@ cuda-headers: ## fetch NVIDIA's cuda.h, which some tests compare our declaration
 bench: ## measure ourselves beside other libraries
 	@scripts/setup bench
 	$(GO) run ./bench $(ARGS)
+
+.PHONY: compare
+compare: ## measure ourselves beside C, mpi4py, MPI4Dask's way, gompi, sockets, Dask, UCX; writes docs/comparison.md
+	@scripts/setup ci
+	@scripts/setup bench
+	$(GO) run ./bench/compare $(ARGS)
+
+.PHONY: bench-check
+bench-check: ## say what got slower between two reports of make compare: OLD=... NEW=...
+	@[[ '$(OLD)' && '$(NEW)' ]] || { echo "make bench-check OLD=FILE NEW=FILE: two report.json" >&2; exit 2; }
+	$(GO) run ./bench/compare check $(ARGS) $(OLD) $(NEW)
