@@ -164,7 +164,6 @@ func (ch *channel) await(ctx context.Context, ready chan struct{}) error {
 	if ch.turn.try() {
 		return ch.drive(ctx, ready)
 	}
-	ch.keeper.stepBack()
 	ch.turn.waiting.Add(1)
 	for !ch.turn.try() {
 		select {
@@ -188,7 +187,7 @@ func (ch *channel) drive(ctx context.Context, ready chan struct{}) (err error) {
 	ch.driving, ch.served = ready, false
 	ch.mu.Unlock()
 	for err == nil && !ch.served && len(ready) == 0 {
-		err = ch.receiveHeader(ctx, false)
+		err = ch.receiveHeader(ctx)
 	}
 	if !ch.served {
 		ch.mu.Lock()
@@ -203,37 +202,55 @@ func (ch *channel) drive(ctx context.Context, ready chan struct{}) (err error) {
 	return err
 }
 
-// receiveHeader receives one header and gives it to whom it belongs. If the context
-// ends a receive that stays is left for the next caller, others are cancelled.
-func (ch *channel) receiveHeader(ctx context.Context, stays bool) error {
-	var status mpicomm.Status
-	var err error
-	if ch.late == nil {
-		in := arrivals.Get().(*arrival)
-		op := ch.comm.RecvOp(mem.Of(in.buffer[:]), mpicomm.AnySource, headerTag)
-		op.Fits = true
-		if !stays {
-			status, err = mpicomm.Do(ctx, op)
-			if r := inFlight(err); r != nil {
-				ch.late, ch.lateIn = r, in
-				return ctx.Err()
-			}
-			if err != nil {
-				return err
-			}
-			ch.handle(status.Source, in, status.Count)
-			return nil
-		}
-		if ch.late, err = mpicomm.Post(op); err != nil {
-			return err
-		}
-		ch.lateIn = in
+// receiveHeader receives one header and gives it to whom it belongs. The caller has
+// the turn.
+func (ch *channel) receiveHeader(ctx context.Context) error {
+	if ch.late != nil {
+		return ch.receiveLate(ctx)
 	}
-	if status, err = ch.late.Wait(ctx); err != nil && ctx.Err() != nil {
-		if _, done, _ := ch.late.Test(); !done {
+	in := arrivals.Get().(*arrival)
+	status, err := mpicomm.Do(ctx, ch.headerOp(in))
+	if r := inFlight(err); r != nil {
+		ch.late, ch.lateIn = r, in
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	ch.handle(status.Source, in, status.Count)
+	return nil
+}
+
+// headerOp describes a receive of the beginning of a header.
+func (ch *channel) headerOp(in *arrival) mpicomm.Op {
+	op := ch.comm.RecvOp(mem.Of(in.buffer[:]), mpicomm.AnySource, headerTag)
+	op.Fits = true
+	return op
+}
+
+// post posts a receive for the next header, unless there is one. The caller has the
+// turn.
+func (ch *channel) post() error {
+	if ch.late != nil {
+		return nil
+	}
+	in := arrivals.Get().(*arrival)
+	r, err := mpicomm.Post(ch.headerOp(in))
+	if err == nil {
+		ch.late, ch.lateIn = r, in
+	}
+	return err
+}
+
+// receiveLate is receiveHeader with a receive that was posted before. If the context
+// ends it is left for the next.
+func (ch *channel) receiveLate(ctx context.Context) error {
+	status, err := ch.late.Wait(ctx)
+	if err != nil && ctx.Err() != nil {
+		var done bool
+		if status, done, err = ch.late.Test(); !done {
 			return ctx.Err()
 		}
-		status, err = ch.late.Wait(context.Background())
 	}
 	in := ch.lateIn
 	ch.late, ch.lateIn = nil, nil

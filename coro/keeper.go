@@ -13,28 +13,20 @@ import (
 
 // keeper is a goroutine that receives headers while nobody waits for any, once
 // there are connections: dials, closes and signs of life do not wait for somebody
-// who receives. It keeps out of the way of those who do: it takes the turn only
-// after nobody has received a header for a while, and gives it back to the first
-// who wants it. Its receive stays posted meanwhile.
+// who receives. It keeps out of the way of those who do. After nobody has received a
+// header for a while it posts a receive, and takes the turn when that is done. Who
+// comes before that takes the turn, and the receive, over.
 type keeper struct {
 	cancel context.CancelFunc // nil before it runs; under ch.mu
 	gone   chan struct{}
 	nudge  chan struct{}
-	urgent atomic.Bool                        // it is to take the turn at once if that is free
-	parked atomic.Bool                        // until somebody gives the turn back
-	leads  atomic.Pointer[context.CancelFunc] // makes it give the turn back
+	urgent atomic.Bool // it is to post its receive at once
+	parked atomic.Bool // until somebody gives the turn back
 }
 
 // keeperWatch is how long nobody must have received a header. A timer costs the
 // core that it fires on 24 us.
 const keeperWatch = 2 * time.Millisecond
-
-// stepBack makes the keeper give the turn back if it has it.
-func (k *keeper) stepBack() {
-	if stop := k.leads.Load(); stop != nil {
-		(*stop)()
-	}
-}
 
 // left is called after the turn was given back.
 func (k *keeper) left() {
@@ -70,18 +62,7 @@ func (ch *channel) keep(ctx context.Context) {
 				continue
 			}
 		}
-		mine, stop := context.WithCancel(ctx)
-		k.leads.Store(&stop) // before it has the turn: who does not get that finds it
-		if ch.turn.try() {
-			for mine.Err() == nil {
-				if ch.receiveHeader(mine, true) != nil && mine.Err() == nil { // an error of MPI: others will meet it, too
-					time.Sleep(keeperWatch)
-				}
-			}
-			k.leads.Store(nil)
-			ch.turn.giveBack()
-		} else {
-			k.leads.Store(nil)
+		if !ch.stand(ctx) {
 			k.parked.Store(true)
 			if ch.turn.held.Load() {
 				select {
@@ -91,17 +72,46 @@ func (ch *channel) keep(ctx context.Context) {
 			}
 			k.parked.Store(false)
 		}
-		stop()
+	}
+}
+
+// stand receives headers as long as nobody else does. It returns false if somebody
+// has the turn.
+func (ch *channel) stand(ctx context.Context) bool {
+	for {
+		if !ch.turn.try() {
+			return false
+		}
+		err := ch.post()
+		posted := ch.late
+		ch.turn.giveBack()
+		if err != nil { // of MPI: others will meet it, too
+			return true
+		}
+		select {
+		case <-posted.Done():
+		case <-ctx.Done():
+			return true
+		}
+		if !ch.turn.try() {
+			return false
+		}
+		mine := ch.late == posted
+		if mine {
+			err = ch.receiveHeader(ctx)
+		}
+		ch.turn.giveBack()
+		if !mine || err != nil {
+			return true
+		}
 	}
 }
 
 // attend makes the keeper receive headers unless somebody else does, for who waits
 // without receiving any.
 func (ch *channel) attend() {
-	if !ch.turn.held.Load() {
-		ch.keeper.urgent.Store(true)
-		ch.keeper.wake()
-	}
+	ch.keeper.urgent.Store(true)
+	ch.keeper.wake()
 }
 
 // startKeeper starts the keeper, once. The caller holds mu.
@@ -131,7 +141,7 @@ func (ch *channel) finalize() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		for ch.late != nil && ctx.Err() == nil {
-			_ = ch.receiveHeader(ctx, true)
+			_ = ch.receiveHeader(ctx)
 		}
 	}
 }

@@ -122,7 +122,9 @@ func (ch *channel) ask(s *stream, w *sender) (waits bool) {
 	if ch.take(s) == w {
 		return false
 	}
-	s.stalls++
+	if s.unacked >= window || s.wants {
+		s.stalls++
+	}
 	return true
 }
 

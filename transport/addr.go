@@ -61,7 +61,8 @@ func (a Addr) String() string {
 //	mpi://node7:2      the default service of the third rank on it
 //
 // A service has 1 to 128 letters, digits and characters of "-._~"; a host is a name
-// as its system tells it, of letters, digits and "-._", not of digits alone. Nothing
+// as its system tells it, of letters, digits and "-._", not of digits alone, that begins
+// with a letter or a digit. Nothing
 // else is allowed, so that an address has one form. The error says what is wrong.
 // ParseAddr is local and needs no MPI: whether there is such a rank or host,
 // [Resolve] says.
@@ -100,6 +101,9 @@ func ParseAddr(text string) (Addr, error) {
 	default:
 		if host == "" || len(host) > maxHost {
 			return fail("a host of %d bytes, of 1 to %d", len(host), maxHost)
+		}
+		if notIn("")(rune(host[0])) {
+			return fail("a host that begins with %q", host[:1])
 		}
 		if i := strings.IndexFunc(host, notIn("-._")); i >= 0 {
 			return fail("the host has %q in it", host[i:i+1])

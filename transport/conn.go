@@ -193,7 +193,7 @@ type Stats struct {
 	BytesStaged                    uint64 // of those sent that were copied into headers
 	FramesInline                   uint64 // sent by each plan of Config.Plans
 	FramesDatatype, FramesRequest  uint64
-	CreditStalls                   uint64 // messages that had to wait, because the peer was too far behind or for one sent before
+	CreditStalls                   uint64 // messages that had to wait because the peer was too far behind
 	Unacknowledged                 int    // messages sent that the peer has not begun to receive, as far as is known
 	Waiting                        int    // messages that have come and wait for a receive
 }

@@ -84,8 +84,9 @@ func (n *node) try(ctx context.Context, peer Addr, config Config) (*Conn, error)
 		return nil, errFinalized
 	}
 	n.mu.Unlock()
+	speaks := n.versions.Load()
 	n.send(peer.Rank, control{
-		kind: msgDial, from: c.id, least: leastVersion, most: n.most, features: features, limits: n.link.Limits(), service: peer.Service,
+		kind: msgDial, from: c.id, least: speaks.least, most: speaks.most, features: features, limits: n.link.Limits(), service: peer.Service,
 	})
 	err := n.link.Await(ctx, c.answer)
 	c.mu.Lock()
@@ -114,6 +115,7 @@ func (n *node) try(ctx context.Context, peer Addr, config Config) (*Conn, error)
 // answered is called with the answer to a dial.
 func (c *Conn) answered(m control) {
 	n := c.node
+	speaks := n.versions.Load()
 	c.mu.Lock()
 	if c.state != dialing || c.refusal != nil {
 		c.mu.Unlock()
@@ -123,8 +125,8 @@ func (c *Conn) answered(m control) {
 		return
 	}
 	switch {
-	case m.kind == msgAccept && m.most > n.most || m.kind == msgRefuse && m.reason == refusedVersion:
-		c.refusal = &VersionError{Least: leastVersion, Most: int(n.most), PeerLeast: int(m.least), PeerMost: int(m.most)}
+	case m.kind == msgAccept && (m.most > speaks.most || m.most < speaks.least) || m.kind == msgRefuse && m.reason == refusedVersion:
+		c.refusal = &VersionError{Least: int(speaks.least), Most: int(speaks.most), PeerLeast: int(m.least), PeerMost: int(m.most)}
 	case m.kind == msgAccept:
 		c.state, c.remote, c.version, c.features = connected, m.from, m.most, m.features&features
 	case m.reason == refusedBacklog:

@@ -153,11 +153,12 @@ func (l *Listener) Close() error {
 
 // dialed is called with a dial from another rank.
 func (n *node) dialed(source int, m control) {
+	speaks := n.versions.Load()
 	refuse := func(reason uint8) {
-		n.send(source, control{kind: msgRefuse, to: m.from, least: leastVersion, most: n.most, reason: reason})
+		n.send(source, control{kind: msgRefuse, to: m.from, least: speaks.least, most: speaks.most, reason: reason})
 	}
-	version := min(n.most, m.most)
-	if version < max(leastVersion, m.least) {
+	version := min(speaks.most, m.most)
+	if version < max(speaks.least, m.least) {
 		n.log().Warn("mpi connection refused: no common version", "rank", source, "versions", fmt.Sprintf("%d to %d", m.least, m.most))
 		refuse(refusedVersion)
 		return

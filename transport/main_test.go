@@ -12,7 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMain(m *testing.M) { mpitest.Main(m, mpitest.Ranks(1, 2, 3)) }
+func TestMain(m *testing.M) {
+	mpitest.Main(m, mpitest.Ranks(1, 2, 3),
+		mpitest.Program("lost", programLost), mpitest.Program("alone", programAlone), mpitest.Program("left", programLeft))
+}
 
 // bytesOf are frames of bytes.
 func bytesOf(frames ...string) []mem.Buffer {

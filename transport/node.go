@@ -12,9 +12,9 @@ import (
 
 // node is what a process has for its connections.
 type node struct {
-	link   inner.Connections
-	most   uint8        // the versions that it speaks are leastVersion to this
-	logger atomic.Value // *slog.Logger, of the last Config
+	link     inner.Connections
+	versions atomic.Pointer[versions]
+	logger   atomic.Value // *slog.Logger, of the last Config
 
 	mu        sync.Mutex
 	ended     bool // Finalize was called
@@ -24,6 +24,9 @@ type node struct {
 	peers     map[int]*peer
 	ticking   bool // the goroutine of keepalive.go runs
 }
+
+// versions of the protocol that a process speaks.
+type versions struct{ least, most uint8 }
 
 var (
 	theNode  atomic.Pointer[node]
@@ -44,7 +47,8 @@ func openNode() (*node, error) {
 	if n := theNode.Load(); n != nil {
 		return n, nil
 	}
-	n := &node{link: link, most: mostVersion, listeners: map[string]*Listener{}, conns: map[uint32]*Conn{}, peers: map[int]*peer{}}
+	n := &node{link: link, listeners: map[string]*Listener{}, conns: map[uint32]*Conn{}, peers: map[int]*peer{}}
+	n.versions.Store(&versions{leastVersion, mostVersion})
 	n.logger.Store(slog.New(slog.DiscardHandler))
 	inner.BeforeFinalize(n.finalize)
 	theNode.Store(n)

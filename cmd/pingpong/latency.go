@@ -16,6 +16,7 @@ type latencyCmd struct {
 	sizeFlags `set:"sizes=0:4M"`
 	compareFlags
 	plotFlag
+	transportFlags
 }
 
 // latencyRow is one message length. Times are one-way.
@@ -59,6 +60,9 @@ func (r latencyRow) point() (float64, float64, float64) { return float64(r.Size)
 // Run measures the one-way time of a message.
 func (c *latencyCmd) Run(j *job) error {
 	return j.between(c.pairFlags, func(p *pair) error {
+		if len(c.Transport) > 0 {
+			return c.measureTransports(p)
+		}
 		notes := append(latencyNotes(c.sizeFlags), turnsNote(c.Rounds))
 		passes := 3
 		if withGompi {
