@@ -27,7 +27,7 @@
 //	                     openmpi-cuda-tcp, over the Open MPI that scripts/cuda-openmpi has built,
 //	                     or over another that is given as openmpi-cuda=/path/of/mpirun
 //	MPI4GO_TEST_RANKS    a number of ranks, for all configurations
-//	MPI4GO_TEST_HOSTS    the number of hosts that the ranks must be on, as scripts/test-hosts sets it;
+//	MPI4GO_TEST_HOSTS    the number of hosts that the ranks must be on, as scripts/hosts/test.sh sets it;
 //	                     only tests that need ranks run then
 //	MPI4GO_TEST_TIMEOUT  how long one launch may take, by default 4m
 //	MPI4GO_TEST_DEADLINE how long one test may wait, by default 1m

@@ -17,7 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMain(m *testing.M) { mpitest.Main(m, mpitest.Ranks(1, 2)) }
+func TestMain(m *testing.M) {
+	mpitest.Main(m, mpitest.Ranks(1, 2), mpitest.Program("exec", func() error {
+		return syscall.Exec(os.Getenv(envExec), os.Args[:1], os.Environ())
+	}))
+}
+
+// envExec names the binary of which the program "exec" makes a rank.
+const envExec = "MPI4GO_TEST_EXEC"
 
 // TestSample misbehaves on the last rank as the environment asks. TestVerdict
 // looks at what the harness makes of it.
