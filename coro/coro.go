@@ -10,7 +10,7 @@ import (
 )
 
 // Send sends a buffer to a rank and suspends the goroutine until the buffer is
-// free again. That does not mean that it was received: up to 256 bytes are
+// free again. That does not mean that it was received: up to 256 bytes of host memory are
 // copied and Send returns at once; a short message may wait at the receiver; a
 // long one waits for its receive. The buffer is borrowed until Send returns.
 //

@@ -39,7 +39,9 @@
 //	frames, err := mem.Frames(offsets, validity, values, "int64")
 //	err = coro.SendMessage(ctx, world, frames, 1, tag)
 //
-// # Not supported
+// # Device memory
 //
-// Device memory (planned).
+// Buffers and frames may be memory of a GPU, mixed in any way: [Send] a
+// gpu.Buffer's Mem, or its On(stream). docs/gpu.md says when it goes straight to MPI, what
+// staging costs, and what orders it with the device's work.
 package coro

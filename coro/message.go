@@ -40,7 +40,8 @@ var ErrFrames = errors.New("the destinations do not fit the message")
 // suspends the goroutine until all of them are free again. They go out together,
 // and are received together by one of the RecvMessage functions, which learn their
 // number and lengths. No frame is copied but the short ones that travel in the
-// header (Config.Plans). [mem.Frames] makes frames of slices and strings.
+// header (Config.Plans). [mem.Frames] makes frames of slices and strings. Frames of
+// device memory that MPI does not take are staged in pieces, of any length.
 //
 // A message is not a plain MPI message: see docs/wire.md. Messages of one
 // goroutine to one rank with one tag arrive in their order. The frames are

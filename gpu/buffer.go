@@ -23,10 +23,12 @@ type block struct {
 	address uintptr
 	size    int
 	kind    mem.Kind
-	ordinal int // of the device
-	owner   any // of the memory of another library
-	exports int // DLPack tensors; under guard.mu
+	ordinal int  // of the device
+	owner   any  // of the memory of another library
+	pool    bool // from a stream-ordered allocator
+	exports int  // DLPack tensors; under guard.mu
 	give    func() error
+	order   order // of messages, that says which block this is and nothing more
 
 	used    sync.Mutex
 	streams map[*Stream]struct{} // on which work may be queued that uses it
@@ -71,7 +73,10 @@ func (d *Device) alloc(call string, n int, kind mem.Kind, allocate func(cuda.Con
 	return k.whole(), nil
 }
 
-func (k *block) whole() *Buffer { return &Buffer{block: k, n: k.size} }
+func (k *block) whole() *Buffer {
+	k.order.block = k
+	return &Buffer{block: k, n: k.size}
+}
 
 // FromPointer refers to n bytes at an address that another library has allocated
 // as device, managed or page-locked host memory. The driver is asked what the
@@ -85,7 +90,7 @@ func FromPointer(address uintptr, n int, owner any) (*Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gpu.FromPointer: %w", err)
 	}
-	k := &block{address: address, size: n, kind: p.Kind, ordinal: p.Device, owner: owner}
+	k := &block{address: address, size: n, kind: p.Kind, ordinal: p.Device, pool: p.Pool, owner: owner}
 	k.give = func() error {
 		k.owner = nil
 		return nil
@@ -122,6 +127,15 @@ func (b *Buffer) Device() int { return b.block.ordinal }
 // memory from being freed: Free waits for copies, not for messages. It panics
 // after Free.
 func (b *Buffer) Mem() mem.Buffer {
+	m := b.plain()
+	if b.block.kind == mem.Pinned { // it is host memory for everybody
+		return m
+	}
+	return m.Ordered(&b.block.order)
+}
+
+// plain refers to the memory without an order.
+func (b *Buffer) plain() mem.Buffer {
 	if b.block.hasEnded() {
 		panic("gpu.Buffer.Mem: the buffer was freed")
 	}

@@ -72,7 +72,7 @@ func FromDLPack(tensor uintptr) (*Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gpu.FromDLPack: %w", err)
 	}
-	k := &block{address: t.Address, size: t.Bytes, kind: kind, ordinal: p.Device}
+	k := &block{address: t.Address, size: t.Bytes, kind: kind, ordinal: p.Device, pool: p.Pool}
 	k.give = func() error {
 		cuda.DeleteTensor(tensor)
 		return nil

@@ -83,12 +83,23 @@ func (messages) Attach() (*device.Attached, error) {
 // comes after what was queued on all streams of the buffer's device that this package has
 // made, on the legacy default stream and the streams that it waits for. Otherwise it is
 // [Buffer.Mem].
-func (b *Buffer) On(s *Stream) mem.Buffer { return b.Mem().Ordered(s) }
+func (b *Buffer) On(s *Stream) mem.Buffer {
+	return b.plain().Ordered(&order{block: b.block, stream: s})
+}
 
 // After refers to the memory, for messages, like [Buffer.On], but in the order of an event:
 // a message comes after what the event stands for. Do not record it again before the
 // message is done.
-func (b *Buffer) After(e *Event) mem.Buffer { return b.Mem().Ordered(e) }
+func (b *Buffer) After(e *Event) mem.Buffer {
+	return b.plain().Ordered(&order{block: b.block, event: e})
+}
+
+// order is what a mem.Buffer of ours carries for messages.
+type order struct {
+	block  *block
+	stream *Stream
+	event  *Event
+}
 
 // message is the memory of a message.
 type message struct {
@@ -101,24 +112,35 @@ type message struct {
 
 func (messages) Memory(buf mem.Buffer) (device.Memory, error) {
 	m := &message{buf: buf}
+	o, ours := buf.Order().(*order)
+	if !ours {
+		o = &order{}
+	}
 	if kind := buf.Kind(); kind == mem.Device || kind == mem.Managed {
-		p, err := known(buf.Addr(), buf.Len())
-		if err != nil {
-			return nil, fmt.Errorf("gpu: %w", err)
+		ordinal := 0
+		if ours {
+			if o.block.hasEnded() {
+				return nil, fmt.Errorf("gpu: the buffer of the message: %w", ErrFreed)
+			}
+			ordinal, m.pool = o.block.ordinal, o.block.pool
+		} else {
+			p, err := known(buf.Addr(), buf.Len())
+			if err != nil {
+				return nil, fmt.Errorf("gpu: %w", err)
+			}
+			ordinal, m.pool = p.Device, p.Pool
 		}
-		if m.device = openDevice(p.Device); m.device == nil {
-			return nil, fmt.Errorf("gpu: the memory is of device %d, which is not open: call gpu.OpenDevice(%d) and keep it open", p.Device, p.Device)
+		if m.device = openDevice(ordinal); m.device == nil {
+			return nil, fmt.Errorf("gpu: the memory is of device %d, which is not open: call gpu.OpenDevice(%d) and keep it open", ordinal, ordinal)
 		}
-		m.pool = p.Pool
 	}
-	switch order := buf.Order().(type) {
-	case *Stream:
-		m.stream = order
-		return m, m.after(order)
-	case *Event:
-		return m, m.afterEvent(order)
-	}
-	if m.device == nil {
+	switch {
+	case o.stream != nil:
+		m.stream = o.stream
+		return m, m.after(o.stream)
+	case o.event != nil:
+		return m, m.afterEvent(o.event)
+	case m.device == nil:
 		return m, nil
 	}
 	return m, m.afterAll()

@@ -20,7 +20,7 @@ var requests = sync.Pool{New: func() any { return new(Request) }}
 
 // Do starts an operation and suspends the goroutine until it is done. The
 // buffer is borrowed until Do returns, unless the error is an [*InFlightError].
-// A send of up to 256 bytes is copied, and done for its caller as soon as it is
+// A send of up to 256 bytes of host memory is copied, and done for its caller as soon as it is
 // queued; if it fails later, the next call on the communicator, or Finalize,
 // says so.
 //

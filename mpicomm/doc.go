@@ -40,6 +40,13 @@
 // A receive whose message is longer than its buffer fails with [ErrTruncate].
 // The message is consumed, and no byte past the end of the buffer is written.
 //
+// # Device memory
+//
+// A buffer may be memory of a GPU (package gpu). MPI is given it where [Info] says that
+// MPI takes it; elsewhere it is staged through page-locked memory, and the operation is still one
+// plain message. Either way the operation waits for what the device has to do before
+// it: docs/gpu.md.
+//
 // # Beside other packages
 //
 // Init attaches to an MPI that another package of the process has initialised,
@@ -57,5 +64,6 @@
 // # Not supported
 //
 // One-sided communication, persistent and partitioned operations,
-// intercommunicators, MPI-IO, dynamic processes, device memory (planned).
+// intercommunicators, MPI-IO, dynamic processes; collectives of device memory other
+// than [Bcast].
 package mpicomm

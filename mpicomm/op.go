@@ -117,11 +117,12 @@ func (op *Op) explain(p *process, name string) error {
 
 // Isend starts a standard send of the buffer to a rank. The buffer belongs to
 // the request until that is done; one of up to 256 bytes is copied and free
-// again on return.
+// again on return, unless it is device memory.
 //
 // Errors: the rank or tag is out of range ([ErrRank], [ErrTag]), or an earlier
 // send on this communicator failed after it was complete for its caller. Errors
-// of MPI come with the request.
+// of MPI, and of a device, come with the request. Device memory that has to be staged and
+// is longer than Config.StagingLimit is an error of class [ErrNoMem].
 //
 // Source: MPI_Isend, MPI-4.1 3.7.2.
 func (c *Comm) Isend(buf mem.Buffer, dest, tag int) (*Request, error) {

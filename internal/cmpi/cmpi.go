@@ -319,7 +319,11 @@ func (e *Engine) Drive(p *Patience) (done *Op, leads bool) {
 // Nap lets the one thread that makes every call sleep for at most ns
 // nanoseconds, or until Ring, or a bell, which it returns.
 func (e *Engine) Nap(ns int64) (rung bool) {
-	return C.m4g_nap(e.c, C.int64_t(ns), C.m4g_listen(e.c), C.M4G_FUNNEL) != 0
+	briefly := 0
+	if ns < 500_000 {
+		briefly = 1
+	}
+	return C.m4g_nap(e.c, C.int64_t(ns), C.m4g_listen(e.c, C.int(briefly)), C.M4G_FUNNEL) != 0
 }
 
 // Ring ends the driver's nap, if it takes a long one, or any at all.

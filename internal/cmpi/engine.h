@@ -110,8 +110,9 @@ typedef struct m4g_seat {
 } m4g_seat;
 
 enum m4g_asleep {
-  M4G_LISTENS = 1, // it waits for messages only
-  M4G_SENDS,       // a receive posted by somebody else may be what it waits for, too
+  M4G_DOZES = 1, // briefly
+  M4G_LISTENS,   // it waits for messages only
+  M4G_SENDS,     // a receive posted by somebody else may be what it waits for, too
 };
 
 // Memory that the processes of a host share, with a seat for each rank of the job.
@@ -269,6 +270,9 @@ enum m4g_bench_mode {
   M4G_BENCH_BCAST,
   M4G_BENCH_ALLREDUCE,
   M4G_BENCH_ALLTOALL,
+  M4G_BENCH_IBCAST, // and the non-blocking ones
+  M4G_BENCH_IALLREDUCE,
+  M4G_BENCH_IALLTOALL,
   // One message of `frames` buffers of `size` bytes, in ping-pong.
   M4G_BENCH_FRAMES_PACKED,   // copied into one buffer, sent, copied out
   M4G_BENCH_FRAMES_REQUESTS, // a header of 8 bytes, then a request for each frame
@@ -373,7 +377,7 @@ m4g_op *m4g_op_slab(int n);
 uint64_t m4g_poll(m4g_engine *e, m4g_op *chain, uint32_t target, uint32_t want, uint32_t spins, uint32_t flags);
 // m4g_listen lets others ring the bell, until m4g_nap returns. It returns the
 // state of the bell for that.
-uint32_t m4g_listen(m4g_engine *e);
+uint32_t m4g_listen(m4g_engine *e, int briefly);
 // m4g_nap sleeps for at most ns nanoseconds, or until m4g_ring, or a bell unless
 // it is deaf to those. It returns whether it was a bell.
 enum { M4G_FUNNEL = 1, M4G_DEAF = 2 };

@@ -89,9 +89,9 @@ static int only_listens(const m4g_engine *e) {
   return 1;
 }
 
-uint32_t m4g_listen(m4g_engine *e) {
+uint32_t m4g_listen(m4g_engine *e, int briefly) {
   uint32_t bell = atomic_load(&e->seat->bell);
-  if (e->bells != NULL) atomic_store(&e->seat->asleep, only_listens(e) ? M4G_LISTENS : M4G_SENDS);
+  if (e->bells != NULL) atomic_store(&e->seat->asleep, briefly ? M4G_DOZES : only_listens(e) ? M4G_LISTENS : M4G_SENDS);
   return bell;
 }
 
@@ -174,7 +174,7 @@ int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
     spin = 0;
     uint32_t bell = atomic_load(&e->own.bell);
     if (!deaf) { // a message either rings from here on, or is seen by one more poll
-      bell = m4g_listen(e);
+      bell = m4g_listen(e, now_ns() - event < p->hot_for_ns);
       if (e->bells != NULL) *done = m4g_poll(e, NULL, 0, 0, SPINS, M4G_POLL_DRIVER);
       if (*done != 0 || atomic_load(&e->outstanding) == 0) {
         atomic_store(&e->seat->asleep, 0);
@@ -199,7 +199,7 @@ int m4g_drive(m4g_engine *e, const m4g_patience *p, uint64_t *done) {
       e->completed_then = e->completed;
       event = now_ns();
       deaf = e->in_vain >= IN_VAIN;
-      spin = !deaf;
+      spin = !deaf && e->yield == 0; // with more ranks than cores it would keep others from theirs
       continue;
     }
     if (atomic_load(&e->epoch) != epoch) return M4G_IDLE_DRIVER;

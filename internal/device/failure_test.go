@@ -15,6 +15,57 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// programStaged sends device memory to its own rank, and wants it staged: because the device
+// is opened after Init, or because a setting says so.
+func programStaged(early bool) error {
+	var d *gpu.Device
+	open := func() (err error) {
+		d, err = gpu.OpenDevice(0)
+		return err
+	}
+	if early {
+		if err := open(); err != nil {
+			return err
+		}
+	}
+	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
+		return err
+	}
+	if !early {
+		if err := open(); err != nil {
+			return err
+		}
+	}
+	info, err := mpicomm.Info()
+	if err != nil {
+		return err
+	}
+	fmt.Println("because:", info.DeviceMemory.PointToPoint.Why)
+	b, err := d.Alloc(medium)
+	if err != nil {
+		return err
+	}
+	got, c := make([]byte, medium), mpicomm.World()
+	if _, err := coro.Sendrecv(context.Background(), c, b.Mem(), c.Rank(), 1, got, c.Rank(), 1); err != nil {
+		return err
+	}
+	if n := mpicomm.CountDeviceTraffic(); n != (mpicomm.DeviceTraffic{StagedOut: medium}) {
+		return fmt.Errorf("not staged: %+v", n)
+	}
+	return errors.Join(b.Free(), mpicomm.Finalize(), d.Close())
+}
+
+func TestStagedAllTheSame(t *testing.T) {
+	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
+		r := mpitest.Job{MPI: mpi, Program: "opened late"}.Run(t)
+		require.Equal(t, 0, r.Code)
+		require.Contains(t, r.Output, "because: ")
+		r = mpitest.Job{MPI: mpi, Program: "opened early", Env: []string{"MPI4GO_DEVICE_MEMORY=none"}}.Run(t)
+		require.Equal(t, 0, r.Code)
+		require.Contains(t, r.Output, "because: Config.DeviceMemory says so")
+	})
+}
+
 // toMyself sends a plain message of device memory to this rank, whatever fails.
 func toMyself(ctx context.Context, c *mpicomm.Comm, a, b *gpu.Buffer) error {
 	recv, err := c.Irecv(b.On(stream), c.Rank(), 1)

@@ -27,7 +27,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	mpitest.Main(m, mpitest.Ranks(2), mpitest.Environment(cudasim.Use), mpitest.BeforeInit(openDevice, closeDevice))
+	mpitest.Main(m, mpitest.Ranks(2), mpitest.Environment(cudasim.Use), mpitest.BeforeInit(openDevice, closeDevice),
+		mpitest.Program("opened early", func() error { return programStaged(true) }),
+		mpitest.Program("opened late", func() error { return programStaged(false) }))
 }
 
 func openDevice() (err error) {

@@ -40,6 +40,7 @@ func delay(t testing.TB, us int) { cudasim.Configure(t, "CUDASIM_DELAY", fmt.Spr
 // TestOrder sends what a kernel that is still running will have written, and receives into
 // memory that one still reads; nothing is synchronised.
 func TestOrder(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	peer := 1 - c.Rank()
@@ -84,6 +85,7 @@ func TestOrder(t *testing.T) {
 // TestStreamAfterReceive queues work on the stream right after a receive, which may have
 // returned before the last copy to the device is done.
 func TestStreamAfterReceive(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	a, b, d := deviceMemory(t, medium), deviceMemory(t, medium), deviceMemory(t, medium)
@@ -103,6 +105,7 @@ func TestStreamAfterReceive(t *testing.T) {
 // TestNoOvertaking shows that nothing overtakes a send that waits for its stream, of
 // device or host memory, short or long.
 func TestNoOvertaking(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	const n = 40
@@ -274,6 +277,7 @@ func TestCancelledReceive(t *testing.T) {
 
 // TestSendInFlight ends the context of a send whose bytes the device has not written yet.
 func TestSendInFlight(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	a := deviceMemory(t, medium)
@@ -298,6 +302,7 @@ func TestSendInFlight(t *testing.T) {
 // TestBcast broadcasts from and to device memory; what is called after it comes after
 // it.
 func TestBcast(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	delay(t, 2000)
@@ -364,6 +369,13 @@ func TestOtherDevice(t *testing.T) {
 	require.NoError(t, second.Close())
 	_, err = c.Isend(mem.FromPointer(a0(t), 10, mem.Device, nil), peer, 1)
 	require.ErrorContains(t, err, "does not know address")
+	b, err = dev.Alloc(10)
+	require.NoError(t, err)
+	freed := b.Mem()
+	require.NoError(t, b.Free())
+	_, err = c.Isend(freed, peer, 1)
+	require.ErrorIs(t, err, gpu.ErrFreed)
+	require.ErrorIs(t, coro.SendMessage(ctx, c, []mem.Buffer{freed}, peer, 1), gpu.ErrFreed)
 }
 
 // a0 is an address that was device memory.
@@ -525,4 +537,124 @@ func TestFreshThreads(t *testing.T) {
 		require.NoError(t, errors.Join(<-failed, <-failed))
 	}
 	b.requirePattern(t, ctx, stream, 1, 4<<20)
+}
+
+// TestWaitany waits for requests of device and host memory together.
+func TestWaitany(t *testing.T) {
+	c := mpitest.Pair(t)
+	ctx := mpitest.Context(t)
+	peer := 1 - c.Rank()
+	a, b := deviceMemory(t, medium), deviceMemory(t, medium)
+	host := make([]byte, 5000)
+	device, err := c.Irecv(b.mem(), peer, 1)
+	require.NoError(t, err)
+	plain, err := c.Irecv(mem.Of(host), peer, 2)
+	require.NoError(t, err)
+	mpitest.Sync(t)
+	a.fill(t, stream, 1)
+	require.NoError(t, coro.Send(ctx, c, a.mem(), peer, 1))
+	i, status, err := mpicomm.Waitany(ctx, device, plain)
+	require.NoError(t, err)
+	require.Equal(t, 0, i)
+	require.Equal(t, medium, status.Count)
+	require.NoError(t, coro.Send(ctx, c, make([]byte, 5000), peer, 2))
+	done, err := mpicomm.Waitsome(ctx, plain)
+	require.NoError(t, err)
+	require.Equal(t, []int{0}, done)
+	require.NoError(t, mpicomm.Waitall(ctx, device, plain))
+	b.requirePattern(t, ctx, stream, 1, medium)
+}
+
+// TestExclusive shows that the device's context is current for the program's own calls of
+// MPI, where MPI needs it.
+func TestExclusive(t *testing.T) {
+	mpitest.Pair(t)
+	calls := trace(t, func() {
+		done := make(chan error)
+		go func() {
+			runtime.LockOSThread() // one that has never called the driver
+			done <- mpicomm.Exclusive(func() {})
+		}()
+		require.NoError(t, <-done)
+	})
+	if direct(t) {
+		require.Positive(t, calls["cuCtxGetCurrent"], "%v", calls)
+	} else {
+		require.Zero(t, calls["cuCtxGetCurrent"], "%v", calls)
+	}
+}
+
+// TestManyCycles allocates, sends and frees device memory again and again.
+func TestManyCycles(t *testing.T) {
+	c := mpitest.Pair(t)
+	ctx := mpitest.Context(t)
+	peer := 1 - c.Rank()
+	cycle := func() {
+		a, err := dev.Alloc(1000)
+		require.NoError(t, err)
+		b, err := dev.Alloc(1000)
+		require.NoError(t, err)
+		_, err = coro.Sendrecv(ctx, c, a.Mem(), peer, 1, b.Mem(), peer, 1)
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(a.Free(), b.Free()))
+	}
+	for range 100 {
+		cycle()
+	}
+	before, goroutines := cudasim.Stats(), runtime.NumGoroutine()
+	for range 5000 {
+		cycle()
+	}
+	after := cudasim.Stats()
+	for _, name := range []string{"device", "pinned", "streams", "events", "imported"} {
+		require.LessOrEqual(t, after[name], before[name]+20, name)
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+20)
+}
+
+// TestSetInFlight ends the context of an exchange that the device holds up. Either its receive
+// had matched and is done, or the message is still to come.
+func TestSetInFlight(t *testing.T) {
+	c := mpitest.Pair(t)
+	ctx := mpitest.Context(t)
+	peer := 1 - c.Rank()
+	a, b := deviceMemory(t, medium), deviceMemory(t, medium)
+	delay(t, 30000)
+	a.fill(t, stream, c.Rank())
+	soon, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer cancel()
+	_, err := coro.Sendrecv(soon, c, a.mem(), peer, 1, b.mem(), peer, 1)
+	if err != nil {
+		again, e := c.Irecv(b.mem(), peer, 1)
+		require.NoError(t, e)
+		var flight *mpicomm.InFlightError
+		require.ErrorAs(t, err, &flight) // the send cannot be cancelled
+		_, err = flight.Request.Wait(ctx)
+		if err == nil {
+			require.NoError(t, again.Cancel())
+			_, e = again.Wait(ctx)
+			require.ErrorIs(t, e, context.Canceled)
+		} else {
+			require.ErrorIs(t, err, context.Canceled)
+			wait(t, again, nil)
+		}
+	}
+	b.requirePattern(t, ctx, stream, peer, medium)
+}
+
+// TestInfo shows the capabilities and their reasons.
+func TestInfo(t *testing.T) {
+	mpitest.Pair(t)
+	info, err := mpicomm.Info()
+	require.NoError(t, err)
+	able, device := "staged", ""
+	if direct(t) {
+		device = "device 0 (Simulated device 0)"
+		able = "direct, of " + device
+	}
+	require.Equal(t, device, info.DeviceMemory.Device)
+	for _, c := range []mpicomm.Capability{info.DeviceMemory.PointToPoint, info.DeviceMemory.Datatypes, info.DeviceMemory.Collectives} {
+		require.NotEmpty(t, c.Why)
+	}
+	require.Contains(t, info.String(), "device memory  point-to-point "+able)
 }

@@ -59,14 +59,16 @@ func (op *Op) CancelLater() bool {
 }
 
 // Part makes an operation one of those by which a Later one is carried out: it is not
-// listed by itself. Call it before Init.
+// listed by itself. Call it before Init or Later.
 func (op *Op) Part() { op.isPart = true }
 
 func (l *later) list() (ops []*Op) {
 	l.Lock()
 	defer l.Unlock()
 	for op := range l.ops {
-		ops = append(ops, op)
+		if !op.isPart {
+			ops = append(ops, op)
+		}
 	}
 	return ops
 }
