@@ -169,6 +169,7 @@ func TestMessageAlloc(t *testing.T) {
 // TestMessageOrder has kernels write what is sent, and read and write what is received into,
 // with nothing synchronised.
 func TestMessageOrder(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	peer := 1 - c.Rank()
@@ -199,6 +200,7 @@ func TestMessageOrder(t *testing.T) {
 
 // TestMessageInFlight ends the context of a message that the device holds up.
 func TestMessageInFlight(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	m := newGroup(t, []int{3 << 20, 1000}, only(mem.Device))
