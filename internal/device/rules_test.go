@@ -557,6 +557,7 @@ func TestWaitany(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 0, i)
 	require.Equal(t, medium, status.Count)
+	mpitest.Sync(t)
 	require.NoError(t, coro.Send(ctx, c, make([]byte, 5000), peer, 2))
 	done, err := mpicomm.Waitsome(ctx, plain)
 	require.NoError(t, err)
