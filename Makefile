@@ -12,7 +12,7 @@ MAKEFLAGS += --no-print-directory
 GO ?= go
 GOTOOL := $(GO) tool -modfile=tools/go.mod
 ARGS ?=
-SCRIPTS := scripts/setup scripts/test-mpis .ci/run scripts/hosts/agent scripts/hosts/test.sh $(addprefix scripts/mpirun/,common.sh openmpi openmpi-ucx mpich mvapich2-gdr slurm.sbatch test.sh)
+SCRIPTS := scripts/setup scripts/test-mpis scripts/cuda-openmpi $(addprefix scripts/gpu-check/,build run test.sh) .ci/run scripts/hosts/agent scripts/hosts/test.sh $(addprefix scripts/mpirun/,common.sh openmpi openmpi-ucx mpich mvapich2-gdr slurm.sbatch test.sh)
 
 .PHONY: help
 help: ## list the targets
@@ -48,6 +48,21 @@ test-unit: ## run only the tests that need no MPI
 test-hosts: ## run the core tests and pingpong on two hosts made of network namespaces; needs root
 	@scripts/setup test
 	scripts/hosts/test.sh
+
+# The configurations of the CUDA-enabled Open MPI, which have to be there for this.
+CUDA_MPIS := openmpi-cuda,openmpi-cuda-noipc,openmpi-cuda-tcp
+
+.PHONY: test-cuda
+test-cuda: ## build a CUDA-enabled Open MPI if need be, and test device memory over it and over the others
+	@scripts/setup test
+	@scripts/cuda-openmpi
+	MPI4GO_TEST_MPIS=$(CUDA_MPIS) MPI4GO_TEST_REQUIRE=$(CUDA_MPIS) MPI4GO_TEST_RANKS=2 \
+		$(GO) test -count=1 -timeout 20m $(ARGS) ./cmd/pingpong ./examples/columns ./examples/csr ./gpu ./internal/device ./internal/mpitest ./mpicomm ./coro
+	MPI4GO_TEST_MPIS=openmpi,mpich MPI4GO_TEST_RANKS=2 $(GO) test -count=1 -timeout 20m $(ARGS) ./cmd/pingpong ./internal/device
+
+.PHONY: gpu-check
+gpu-check: ## build the archive that checks device memory on a machine with a GPU and nothing else
+	@scripts/gpu-check/build
 
 .PHONY: test-mpis
 test-mpis: ## fetch MPICH 5, Open MPI 5 and Intel MPI from PyPI, and run the tests over each

@@ -7,7 +7,7 @@ import (
 	"github.com/mpi4go/mpi4go/mpicomm"
 )
 
-func TestMain(m *testing.M) { mpitest.Main(m) }
+func TestMain(m *testing.M) { mpitest.Main(m, mpitest.Program("corrupt", programCorrupt)) }
 
 // ring is the ranks on both sides of this one.
 func ring(c *mpicomm.Comm) (next, previous int) {

@@ -87,7 +87,7 @@ type stream struct {
 	queue   fifo[*sender] // that wait for a slot, in call order
 	failed  error         // of senders from now on
 	quiet   []func()      // to be called once nobody is about to send
-	stalls  uint64        // senders that had to wait
+	stalls  uint64        // senders that had to wait for acknowledgements
 }
 
 // sender waits for a slot.
@@ -96,6 +96,7 @@ type sender struct {
 	stream *stream
 	slot   uint16
 	err    error // why it gets none
+	waited bool  // for an acknowledgement
 }
 
 // spareStreams is how many streams of a peer are kept for their next use.
@@ -114,16 +115,13 @@ func (p *peer) stream(key streamKey) *stream {
 // ask asks for a slot for a message of a stream, in call order. The sender has one,
 // or has been refused, or waits for one, which it returns. The caller holds mu.
 func (ch *channel) ask(s *stream, w *sender) (waits bool) {
-	w.slot, w.err, w.stream = 0, s.failed, s
+	w.slot, w.err, w.stream, w.waited = 0, s.failed, s, false
 	if w.err != nil {
 		return false
 	}
 	s.queue.push(w)
 	if ch.take(s) == w {
 		return false
-	}
-	if s.unacked >= window || s.wants {
-		s.stalls++
 	}
 	return true
 }
@@ -140,12 +138,17 @@ func (ch *channel) grant(s *stream) bool {
 
 // take is grant without a signal; it returns who has got a slot.
 func (ch *channel) take(s *stream) *sender {
-	if s.queue.len() == 0 || s.posting || s.unacked >= window {
+	if s.queue.len() == 0 || s.posting {
+		return nil
+	}
+	if s.unacked >= window {
+		s.stalled()
 		return nil
 	}
 	t := &s.peer.slots
 	slot := t.take(s)
 	if slot == 0 {
+		s.stalled()
 		if !s.wants {
 			s.wants = true
 			i := 1
@@ -161,6 +164,14 @@ func (ch *channel) take(s *stream) *sender {
 	s.posting = true
 	s.unacked++
 	return w
+}
+
+// stalled counts that the first sender has to wait for an acknowledgement.
+func (s *stream) stalled() {
+	if w := s.queue.first(); !w.waited {
+		w.waited = true
+		s.stalls++
+	}
 }
 
 // posted tells that the message of a sender is on its way, or with sent false

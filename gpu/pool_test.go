@@ -120,6 +120,7 @@ func TestPinnedPoolFromManyGoroutines(t *testing.T) {
 
 // TestPinnedPoolFails shows that a failure of the driver costs nothing.
 func TestPinnedPoolFails(t *testing.T) {
+	cudasim.Needed(t)
 	ctx, d := patient(t), open(t)
 	p, err := d.NewPinnedPool(16 << 10)
 	require.NoError(t, err)

@@ -193,6 +193,7 @@ type Stats struct {
 	BytesStaged                    uint64 // of those sent that were copied into headers
 	FramesInline                   uint64 // sent by each plan of Config.Plans
 	FramesDatatype, FramesRequest  uint64
+	FramesChunks                   uint64 // sent in chunks: those of device memory, and long ones to a peer that may have some
 	CreditStalls                   uint64 // messages that had to wait because the peer was too far behind
 	Unacknowledged                 int    // messages sent that the peer has not begun to receive, as far as is known
 	Waiting                        int    // messages that have come and wait for a receive
@@ -203,7 +204,7 @@ func (c *Conn) Stats() Stats {
 	s := c.end.Stats()
 	return Stats{
 		MessagesSent: s.Sent, MessagesReceived: s.Received, BytesSent: s.SentBytes, BytesReceived: s.ReceivedBytes, BytesStaged: s.Staged,
-		FramesInline: s.Plans[wire.Inline], FramesDatatype: s.Plans[wire.Datatype], FramesRequest: s.Plans[wire.Request],
+		FramesInline: s.Plans[wire.Inline], FramesDatatype: s.Plans[wire.Datatype], FramesRequest: s.Plans[wire.Request], FramesChunks: s.Plans[wire.Chunks],
 		CreditStalls: s.Stalls, Unacknowledged: s.Unacknowledged, Waiting: s.Kept,
 	}
 }

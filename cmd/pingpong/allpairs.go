@@ -6,6 +6,7 @@ type allpairsCmd struct {
 	contextFlag
 	roundFlags
 	sizeFlags `set:"sizes=1"`
+	memoryFlags
 }
 
 func (c *allpairsCmd) ranksNeeded() int { return 2 }
@@ -16,20 +17,20 @@ type allpairsRow struct {
 	Ranks int `json:"ranks"`
 	Cores int `json:"cores"` // of the first rank's host
 	Size  int `json:"size"`
-	timing
+	timedPath
 	OneWayUs     float64 `json:"one_way_us"` // as one pair sees it
 	MessagesPerS float64 `json:"messages_per_s"`
 }
 
 func (r allpairsRow) columns() []column {
-	return []column{
+	return append([]column{
 		{"ranks", "%d", r.Ranks},
 		{"cores", "%d", r.Cores},
 		{"size", "%d", r.Size},
 		{"us", "%.2f", r.Us},
 		{"one-way_us", "%.2f", r.OneWayUs},
 		{"messages/s", "%.0f", r.MessagesPerS},
-	}
+	}, r.path.columns()...)
 }
 
 func (r allpairsRow) bench() []benchLine {
@@ -44,21 +45,31 @@ func (c *allpairsCmd) Run(j *job) error {
 	if rank == 0 {
 		j.report = j.begin()
 	}
-	j.report.begin(len(c.Sizes)*int(c.Rounds),
+	j.memory.side = rank % 2
+	notes := j.memory.notes(
 		"every rank does ping-pong with every other at the same time, a goroutine for each",
 		"us = time / messages of all pairs, both directions; one-way_us = round trip / 2 as one pair sees it",
 		roundsNote(c.Rounds))
+	if j.memory.device != nil {
+		notes = append(notes, "the ranks with even numbers have the first of the two memories; path is that of rank 0")
+	}
+	j.report.begin(len(c.Sizes)*int(c.Rounds), notes...)
 	barrier := func() error { return j.barrier(ctx) }
-	contents := c.pattern()
+	contents := c.contents(j.memory)
 	for _, size := range c.Sizes {
 		var exchanges []exchange
 		for peer := range ranks {
-			if peer != rank {
-				exchanges = append(exchanges, exchange{
-					ctx: ctx, world: j.world, peer: peer, tag: tagData, starts: rank < peer,
-					send: newBuffer(size), recv: newBuffer(size), pattern: contents,
-				})
+			if peer == rank {
+				continue
 			}
+			send, recv, err := j.memory.two(ctx, size)
+			if err != nil {
+				return err
+			}
+			exchanges = append(exchanges, exchange{
+				ctx: ctx, world: j.world, peer: peer, tag: tagData, starts: rank < peer,
+				send: send, recv: recv, contents: contents,
+			})
 		}
 		iterations, warmup := c.iterations(200)
 		pairs := ranks * (ranks - 1) / 2
@@ -68,9 +79,16 @@ func (c *allpairsCmd) Run(j *job) error {
 		if err != nil {
 			return err
 		}
+		var way path
+		if j.memory.device != nil {
+			way = pathOf(j.memory.traffic())
+		}
+		if err := j.memory.reset(); err != nil {
+			return err
+		}
 		t := newTiming(iterations, us[0], nil)
 		j.report.row(allpairsRow{
-			Ranks: ranks, Cores: cores(), Size: size, timing: t,
+			Ranks: ranks, Cores: cores(), Size: size, timedPath: timedPath{t, way},
 			OneWayUs: t.Us * float64(pairs), MessagesPerS: 1e6 / t.Us,
 		})
 	}

@@ -10,6 +10,7 @@ type busyCmd struct {
 	pairFlags
 	roundFlags
 	sizeFlags `set:"sizes=1"`
+	memoryFlags
 	compareFlags
 }
 
@@ -30,14 +31,20 @@ func (r busyRow) bench() []benchLine {
 // Run measures the latency with and without a busy goroutine.
 func (c *busyCmd) Run(j *job) error {
 	return j.between(c.pairFlags, func(p *pair) error {
-		notes := append(latencyNotes(c.sizeFlags), turnsNote(c.Rounds),
+		notes := append(latencyNotes(c.sizeFlags), p.memoryNotes(turnsNote(c.Rounds),
 			"busy: a goroutine of the second rank never stops computing, during our loop and during C's",
-			fmt.Sprintf("without --iters, the iterations of a pass double until it takes %v", longEnough))
+			fmt.Sprintf("without --iters, the iterations of a pass double until it takes %v", longEnough))...)
 		p.report.begin(len(c.Sizes)*int(c.Rounds)*6, notes...)
-		contents := c.pattern()
+		contents := c.contents(p.memory)
 		for _, size := range c.Sizes {
-			free := newLatency(p, size, c.roundFlags, 0, contents)
-			busy := newLatency(p, size, c.roundFlags, 0, contents)
+			free, err := newLatency(p, size, c.roundFlags, 0, contents)
+			if err != nil {
+				return err
+			}
+			busy, err := newLatency(p, size, c.roundFlags, 0, contents)
+			if err != nil {
+				return err
+			}
 			passes := append(free.passes(c.NoC), busy.passes(c.NoC)...)
 			n := len(passes) / 2
 			for i, measure := range passes {
@@ -56,8 +63,13 @@ func (c *busyCmd) Run(j *job) error {
 			if err != nil {
 				return err
 			}
-			p.report.row(busyRow{false, free.row(us[:n])})
-			p.report.row(busyRow{true, busy.row(us[n:])})
+			rows := []latencyRow{free.row(us[:n]), busy.row(us[n:])}
+			if rows[0].path, err = p.endRow(); err != nil {
+				return err
+			}
+			rows[1].path = rows[0].path
+			p.report.row(busyRow{false, rows[0]})
+			p.report.row(busyRow{true, rows[1]})
 		}
 		return nil
 	})

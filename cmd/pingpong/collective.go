@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 type collectiveCmd struct {
 	contextFlag
 	roundFlags
+	memoryFlags
 	compareFlags
 	plotFlag
 	Sizes sizes  `json:"sizes" default:"8,1K,64K,1M" placeholder:"SIZES" help:"Bytes that each rank contributes, and for alltoall sends to each other rank (${default})."`
@@ -20,24 +22,32 @@ type collectiveCmd struct {
 
 func (c *collectiveCmd) ranksNeeded() int { return 2 }
 
+// Validate refuses memory that the calls do not take.
+func (c *collectiveCmd) Validate() error {
+	if !c.Buffers.host() && c.Call != "bcast" {
+		return fmt.Errorf("-d: %s takes slices, and so memory of the host; bcast takes all", c.Call)
+	}
+	return c.memoryFlags.Validate()
+}
+
 // collectiveRow is one length. Us is the mean over the ranks of the time of a call.
 type collectiveRow struct {
 	Call  string `json:"call"`
 	Ranks int    `json:"ranks"`
 	Size  int    `json:"size"`
-	timing
+	timedPath
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
 func (r collectiveRow) columns() []column {
-	return []column{
+	return append([]column{
 		{"call", "%s", r.Call},
 		{"ranks", "%d", r.Ranks},
 		{"size", "%d", r.Size},
 		{"us", "%.2f", r.Us},
 		optional("C_us", "%.2f", r.CUs),
 		optional("ratio", "%.2f", r.Ratio),
-	}
+	}, r.path.columns()...)
 }
 
 func (r collectiveRow) bench() []benchLine {
@@ -60,16 +70,27 @@ func (c *collectiveCmd) Run(j *job) error {
 	if c.NoC {
 		passes = 1
 	}
-	j.report.begin(len(c.Sizes)*int(c.Rounds)*passes,
+	j.memory.side = min(j.world.Rank(), 1)
+	notes := j.memory.notes(
 		"us = time of a call, mean over the ranks; C: the blocking call of the same MPI in the same process",
 		turnsNote(c.Rounds))
+	if j.memory.device != nil {
+		notes = append(notes, "the root has the first of the two memories, all others the second; path is that of all ranks")
+	}
+	if takes := j.memory.collectiveAble(); !takes.Able {
+		notes = append(notes, "no C column: "+takes.Why)
+	}
+	j.report.begin(len(c.Sizes)*int(c.Rounds)*passes, notes...)
 	j.report.plot(c.Plot, "message size (bytes)", "time (us)")
 	barrier := func() error { return j.barrier(ctx) }
 	for _, size := range c.Sizes {
 		timed, warmup := c.iterations(min(2000, max(10, 200*64*1024/max(size, 1))))
 		m := &collective{j: j, ctx: ctx, size: size, timed: timed, warmup: warmup}
+		if err := m.alloc(); err != nil {
+			return err
+		}
 		passes := []pass{m.ours(c.Call), m.c(c.Call)}
-		if c.NoC {
+		if c.NoC || !j.memory.collectiveAble().Able {
 			passes[1] = nil
 		}
 		us, err := alternate(int(c.Rounds), barrier, j.report.tick, passes...)
@@ -77,7 +98,11 @@ func (c *collectiveCmd) Run(j *job) error {
 			return err
 		}
 		t := newTiming(timed, us[0], us[1])
-		j.report.row(collectiveRow{c.Call, j.world.Size(), size, t, t.ratio()})
+		way, err := m.path()
+		if err != nil {
+			return err
+		}
+		j.report.row(collectiveRow{c.Call, j.world.Size(), size, timedPath{t, way}, t.ratio()})
 	}
 	return j.report.end()
 }
@@ -88,6 +113,30 @@ type collective struct {
 	ctx           context.Context
 	size          int
 	timed, warmup int
+	buf           buffer // of a bcast
+}
+
+func (m *collective) alloc() (err error) {
+	m.buf, err = m.j.memory.alloc(m.ctx, m.size, 0)
+	return err
+}
+
+// path frees the buffer and tells how the bytes of all ranks have travelled.
+func (m *collective) path() (path, error) {
+	if m.j.memory.device == nil {
+		return path{}, nil
+	}
+	all := m.j.memory.traffic()
+	err := mpicomm.Allreduce(m.ctx, m.j.world, all, all, mpicomm.Sum)
+	return pathOf(all), errors.Join(err, m.j.memory.reset())
+}
+
+// bcast sends host memory as a slice, as most programs do.
+func (m *collective) bcast() error {
+	if m.buf.bytes != nil {
+		return mpicomm.Bcast(m.ctx, m.j.world, m.buf.bytes, 0)
+	}
+	return mpicomm.Bcast(m.ctx, m.j.world, m.buf.mem, 0)
 }
 
 func (m *collective) ours(call string) pass {
@@ -96,7 +145,7 @@ func (m *collective) ours(call string) pass {
 	floats, sums := make([]float64, m.size/8), make([]float64, m.size/8)
 	once := map[string]func() error{
 		"barrier":   func() error { return world.Barrier(m.ctx) },
-		"bcast":     func() error { return mpicomm.Bcast(m.ctx, world, bytes[:m.size], 0) },
+		"bcast":     m.bcast,
 		"allreduce": func() error { return mpicomm.Allreduce(m.ctx, world, floats, sums, mpicomm.Sum) },
 		"alltoall":  func() error { return mpicomm.Alltoall(m.ctx, world, bytes, all) },
 	}[call]
@@ -120,6 +169,9 @@ func (m *collective) c(call string) pass {
 			"barrier": cmpi.BenchBarrier, "bcast": cmpi.BenchBcast, "allreduce": cmpi.BenchAllreduce, "alltoall": cmpi.BenchAlltoall,
 		}[call],
 		Size: m.size, Send: newBuffer(m.size * m.j.world.Size()), Recv: newBuffer(m.size * m.j.world.Size()),
+	}
+	if call == "bcast" {
+		m.buf.lend(&loop.Send, &loop.SendAt)
 	}
 	return func() (float64, error) {
 		took, err := runLoop(m.j.lib, loop, m.warmup, m.timed)

@@ -27,6 +27,7 @@ type environment struct {
 	Settings    map[string]string `json:"settings"` // MPI4GO_ variable: value in force
 	Host        string            `json:"host"`
 	CPU         string            `json:"cpu"`
+	Device      string            `json:"device,omitempty"` // of the rank that prints, if it uses one
 	Cores       int               `json:"cores"`
 	GoVersion   string            `json:"go"`
 	GOOS        string            `json:"goos"`

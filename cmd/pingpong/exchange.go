@@ -14,15 +14,17 @@ type exchange struct {
 	world      *mpicomm.Comm
 	peer, tag  int
 	starts     bool // sends first
-	send, recv []byte
-	pattern    *pattern // nil: do not validate
+	send, recv buffer
+	contents   contents // nil: do not validate
 	turns      int      // that were validated
 }
 
 // run makes n round trips.
 func (e *exchange) run(n int) error {
 	for range n {
-		e.fill()
+		if err := e.fill(); err != nil {
+			return err
+		}
 		if err := e.turn(); err != nil {
 			return err
 		}
@@ -36,33 +38,50 @@ func (e *exchange) run(n int) error {
 // turn makes one round trip.
 func (e *exchange) turn() error {
 	if e.starts {
-		if err := coro.Send(e.ctx, e.world, e.send, e.peer, e.tag); err != nil {
+		if err := e.sends(); err != nil {
 			return err
 		}
-		_, err := coro.Recv(e.ctx, e.world, e.recv, e.peer, e.tag)
+		return e.receives()
+	}
+	if err := e.receives(); err != nil {
 		return err
 	}
-	if _, err := coro.Recv(e.ctx, e.world, e.recv, e.peer, e.tag); err != nil {
-		return err
+	return e.sends()
+}
+
+// sends sends the message: host memory as a slice, as most programs do.
+func (e *exchange) sends() error {
+	if e.send.bytes != nil {
+		return coro.Send(e.ctx, e.world, e.send.bytes, e.peer, e.tag)
 	}
-	return coro.Send(e.ctx, e.world, e.send, e.peer, e.tag)
+	return coro.Send(e.ctx, e.world, e.send.mem, e.peer, e.tag)
+}
+
+func (e *exchange) receives() (err error) {
+	if e.recv.bytes != nil {
+		_, err = coro.Recv(e.ctx, e.world, e.recv.bytes, e.peer, e.tag)
+	} else {
+		_, err = coro.Recv(e.ctx, e.world, e.recv.mem, e.peer, e.tag)
+	}
+	return err
 }
 
 // fill prepares the message of the next turn.
-func (e *exchange) fill() {
-	if e.pattern != nil {
-		e.pattern.fill(e.send, seed(e.turns, e.starts))
+func (e *exchange) fill() error {
+	if e.contents == nil {
+		return nil
 	}
+	return e.contents.fill(e.ctx, e.send, seed(e.turns, e.starts))
 }
 
 // verify looks at what the turn has received.
 func (e *exchange) verify() error {
-	if e.pattern == nil {
+	if e.contents == nil {
 		return nil
 	}
-	err := e.pattern.verify(e.recv, seed(e.turns, !e.starts))
+	err := e.contents.verify(e.ctx, e.recv, seed(e.turns, !e.starts))
 	if err != nil {
-		return fmt.Errorf("validation: message %d of %d bytes from rank %d, tag %d: %w", e.turns, len(e.recv), e.peer, e.tag, err)
+		return fmt.Errorf("validation: message %d of %d bytes from rank %d, tag %d: %w", e.turns, e.recv.len(), e.peer, e.tag, err)
 	}
 	e.turns++
 	return nil

@@ -17,7 +17,7 @@ const withGompi = true
 // gompi times a ping-pong by gompi's blocking calls, which have no empty messages
 // and a count of int.
 func (l *latency) gompi() pass {
-	if len(l.send) == 0 || len(l.send) > math.MaxInt32 {
+	if l.send.bytes == nil || l.recv.bytes == nil || l.send.len() == 0 || l.send.len() > math.MaxInt32 {
 		return nil
 	}
 	return func() (us float64, err error) {
@@ -29,11 +29,11 @@ func (l *latency) gompi() pass {
 					start = time.Now()
 				}
 				if l.starts {
-					world.SendBytes(l.send, l.peer, tagGompi)
-					world.RecvPreallocBytes(l.recv, l.peer, tagGompi)
+					world.SendBytes(l.send.bytes, l.peer, tagGompi)
+					world.RecvPreallocBytes(l.recv.bytes, l.peer, tagGompi)
 				} else {
-					world.RecvPreallocBytes(l.recv, l.peer, tagGompi)
-					world.SendBytes(l.send, l.peer, tagGompi)
+					world.RecvPreallocBytes(l.recv.bytes, l.peer, tagGompi)
+					world.SendBytes(l.send.bytes, l.peer, tagGompi)
 				}
 			}
 			us = usPer(time.Since(start), 2*l.iterations)

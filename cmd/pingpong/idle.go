@@ -149,7 +149,7 @@ func (p *pair) doorbell() string {
 
 // burst is the traffic before the silence.
 func (p *pair) burst() error {
-	e := exchange{ctx: p.ctx, world: p.world, peer: p.peer, tag: tagBarrier, starts: p.first, send: newBuffer(1), recv: newBuffer(1)}
+	e := exchange{ctx: p.ctx, world: p.world, peer: p.peer, tag: tagBarrier, starts: p.first, send: hostBuffer(1), recv: hostBuffer(1)}
 	return e.run(1000)
 }
 

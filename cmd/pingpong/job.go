@@ -23,6 +23,7 @@ const (
 
 // job is one mode on one rank.
 type job struct {
+	memory *memory
 	world  *mpicomm.Comm
 	info   mpicomm.Environment
 	lib    *cmpi.Library
@@ -30,7 +31,7 @@ type job struct {
 	report *report // nil on the ranks that do not print
 }
 
-func newJob(o *options, name string, m mode) (*job, error) {
+func newJob(o *options, name string, m mode, memory *memory) (*job, error) {
 	info, err := mpicomm.Info()
 	if err != nil {
 		return nil, err
@@ -39,8 +40,13 @@ func newJob(o *options, name string, m mode) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	begin := func() *report { return newReport(o.Format, name, m, newEnvironment(info)) }
-	return &job{world: mpicomm.World(), info: info, lib: lib, begin: begin}, nil
+	memory.able = info.DeviceMemory
+	begin := func() *report {
+		e := newEnvironment(info)
+		e.Device = memory.String()
+		return newReport(o.Format, name, m, e)
+	}
+	return &job{memory: memory, world: mpicomm.World(), info: info, lib: lib, begin: begin}, nil
 }
 
 // between runs a measurement between two ranks. The others wait for its end in a
@@ -49,14 +55,14 @@ func (j *job) between(f pairFlags, measure func(p *pair) error) error {
 	ctx, cancel := f.context()
 	defer cancel()
 	first, second := f.Ranks[0], f.Ranks[1]
-	p := &pair{ctx: ctx, world: j.world, lib: j.lib, tagUB: j.info.TagUB}
+	p := &pair{ctx: ctx, world: j.world, lib: j.lib, tagUB: j.info.TagUB, memory: j.memory}
 	switch j.world.Rank() {
 	case first:
 		p.first, p.peer = true, second
 		j.report = j.begin()
 		p.report = j.report
 	case second:
-		p.peer = first
+		p.peer, p.memory.side = first, 1
 	default:
 		_, err := coro.Recv(ctx, j.world, []byte{}, first, tagEnd)
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -14,15 +15,25 @@ type latencyCmd struct {
 	pairFlags
 	roundFlags
 	sizeFlags `set:"sizes=0:4M"`
+	memoryFlags
 	compareFlags
 	plotFlag
 	transportFlags
+}
+
+// Validate refuses what does not go together.
+func (c *latencyCmd) Validate() error {
+	if len(c.Transport) > 0 && !c.Buffers.host() {
+		return errors.New("--transport compares messages of host memory: leave out -d")
+	}
+	return c.memoryFlags.Validate()
 }
 
 // latencyRow is one message length. Times are one-way.
 type latencyRow struct {
 	Size int `json:"size"`
 	timing
+	path
 	MinUs  float64 `json:"min_us"`
 	P50Us  float64 `json:"p50_us"`
 	P99Us  float64 `json:"p99_us"`
@@ -48,7 +59,7 @@ func (r latencyRow) columns() []column {
 	if withGompi {
 		columns = append(columns, optional("gompi_us", "%.2f", r.Gompi))
 	}
-	return columns
+	return append(columns, r.path.columns()...)
 }
 
 func (r latencyRow) bench() []benchLine {
@@ -63,21 +74,28 @@ func (c *latencyCmd) Run(j *job) error {
 		if len(c.Transport) > 0 {
 			return c.measureTransports(p)
 		}
-		notes := append(latencyNotes(c.sizeFlags), turnsNote(c.Rounds))
+		notes := append(latencyNotes(c.sizeFlags), p.memoryNotes(turnsNote(c.Rounds))...)
 		passes := 3
 		if withGompi {
 			passes = 4
 		}
 		p.report.begin(len(c.Sizes)*int(c.Rounds)*passes, notes...)
 		p.report.plot(c.Plot, "message size (bytes)", "one-way latency (us)")
-		contents := c.pattern()
+		contents := c.contents(p.memory)
 		for _, size := range c.Sizes {
-			l := newLatency(p, size, c.roundFlags, latencyIterations(size), contents)
+			l, err := newLatency(p, size, c.roundFlags, latencyIterations(size), contents)
+			if err != nil {
+				return err
+			}
 			us, err := p.rounds(c.Rounds, l.passes(c.NoC)...)
 			if err != nil {
 				return err
 			}
-			p.report.row(l.row(us))
+			row := l.row(us)
+			if row.path, err = p.endRow(); err != nil {
+				return err
+			}
+			p.report.row(row)
 		}
 		return nil
 	})
@@ -110,17 +128,16 @@ type latency struct {
 	allocs             []float64               // for each operation of a block
 }
 
-func newLatency(p *pair, size int, f roundFlags, iterations int, contents *pattern) *latency {
+func newLatency(p *pair, size int, f roundFlags, iterations int, contents contents) (*latency, error) {
 	l := &latency{
-		exchange: exchange{
-			ctx: p.ctx, world: p.world, peer: p.peer, tag: tagData, starts: p.first,
-			send: newBuffer(size), recv: newBuffer(size), pattern: contents,
-		},
-		pair:  p,
-		trips: hdrhistogram.New(1, longestTrip, 3),
+		exchange: exchange{ctx: p.ctx, world: p.world, peer: p.peer, tag: tagData, starts: p.first, contents: contents},
+		pair:     p,
+		trips:    hdrhistogram.New(1, longestTrip, 3),
 	}
 	l.iterations, l.warmup = f.iterations(iterations)
-	return l
+	var err error
+	l.send, l.recv, err = p.memory.two(p.ctx, size)
+	return l, err
 }
 
 const longestTrip = int64(time.Minute)
@@ -129,10 +146,10 @@ const longestTrip = int64(time.Minute)
 // validated, the last does for the first too.
 func (l *latency) passes(noC bool) []pass {
 	passes := []pass{l.block, l.c, l.single, l.gompi()}
-	if l.pattern != nil {
+	if l.contents != nil {
 		passes[0], passes[2] = l.single, nil
 	}
-	if noC || len(l.send) > math.MaxInt32 { // the C loop has a count of int
+	if noC || !l.pair.cAble() || l.send.len() > math.MaxInt32 { // the C loop has a count of int
 		passes[1] = nil
 	}
 	return passes
@@ -156,8 +173,10 @@ func (l *latency) block() (float64, error) {
 func (l *latency) single() (float64, error) {
 	var sum time.Duration
 	for i := -l.warmup; i < l.iterations; i++ {
-		l.fill()
-		if l.pattern != nil {
+		if err := l.fill(); err != nil {
+			return 0, err
+		}
+		if l.contents != nil {
 			if err := l.pair.barrier(); err != nil {
 				return 0, err
 			}
@@ -188,7 +207,7 @@ func (l *latency) c() (float64, error) {
 func (l *latency) row(us [][]float64) latencyRow {
 	oneWay := func(trip int64) float64 { return float64(trip) / 2e3 }
 	r := latencyRow{
-		Size:   len(l.send),
+		Size:   l.send.len(),
 		timing: newTiming(l.iterations, us[0], us[1]),
 		MinUs:  oneWay(l.trips.Min()),
 		P50Us:  oneWay(l.trips.ValueAtQuantile(50)),

@@ -69,6 +69,19 @@ func findMpirun(family string, version func(command string) string) (mpirun, str
 		strings.Join(looked, "\n  "), strings.Join(install, " or "))
 }
 
+// recognise tells whose launcher a command is.
+func recognise(command string, version func(command string) string) (mpirun, string, error) {
+	says := version(command)
+	for _, m := range mpiruns {
+		for _, mark := range m.marks {
+			if strings.Contains(says, mark) {
+				return m, command, nil
+			}
+		}
+	}
+	return mpirun{}, "", fmt.Errorf("--mpirun %s is neither Open MPI's launcher nor MPICH's: %s --version says %q", command, command, says)
+}
+
 // installedVersion is what an installed command says of itself.
 func installedVersion(command string) string {
 	path, err := exec.LookPath(command)
@@ -138,7 +151,11 @@ func newJobs(f launchFlags) (*jobs, error) {
 	if f.MPI == "" && !isPath(library) {
 		f.MPI = library
 	}
-	m, path, err := findMpirun(f.MPI, installedVersion)
+	find := func() (mpirun, string, error) { return findMpirun(f.MPI, installedVersion) }
+	if f.Mpirun != "" {
+		find = func() (mpirun, string, error) { return recognise(f.Mpirun, installedVersion) }
+	}
+	m, path, err := find()
 	if err != nil {
 		return nil, err
 	}

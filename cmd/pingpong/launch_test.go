@@ -37,6 +37,11 @@ func TestFindMpirun(t *testing.T) {
 	}
 	_, _, err := findMpirun("lam", func(string) string { return "" })
 	require.ErrorContains(t, err, "MPI4GO_MPI=lam")
+	m, command, err := recognise("/opt/bin/mpirun", func(string) string { return mpich })
+	require.NoError(t, err)
+	require.Equal(t, []string{"mpich", "/opt/bin/mpirun"}, []string{m.mpi, command})
+	_, _, err = recognise("/bin/true", func(string) string { return "" })
+	require.ErrorContains(t, err, "--mpirun /bin/true is neither")
 }
 
 func TestCommand(t *testing.T) {

@@ -11,6 +11,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -68,7 +69,11 @@ func run(args []string) int {
 		return usage(fmt.Errorf("%s starts its jobs itself: run it without mpirun; --mpi and --launcher-args say how it starts them", parsed.Selected().Name))
 	}
 
-	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
+	memory, err := openMemory(m)
+	if err == nil {
+		err = mpicomm.Init(mpicomm.Config{})
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "pingpong: rank %s: %v\n", os.Getenv(launcher.Variable), err)
 		return exitFailure
 	}
@@ -81,7 +86,7 @@ func run(args []string) int {
 		_ = mpicomm.Finalize() // what is wrong was said
 		return exitUsage
 	}
-	j, err := newJob(&options, parsed.Selected().Name, m)
+	j, err := newJob(&options, parsed.Selected().Name, m, memory)
 	if err == nil {
 		err = run.Run(j)
 	}
@@ -91,7 +96,7 @@ func run(args []string) int {
 		time.Sleep(forwarding)
 		mpicomm.Abort(exitFailure)
 	}
-	if err := mpicomm.Finalize(); err != nil {
+	if err := errors.Join(memory.reset(), mpicomm.Finalize(), memory.close()); err != nil {
 		fail(err)
 		time.Sleep(forwarding)
 		return exitFailure

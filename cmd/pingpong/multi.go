@@ -14,6 +14,7 @@ import (
 type multiCmd struct {
 	pairFlags
 	roundFlags
+	mixedFlags
 	compareFlags
 	plotFlag
 	Sizes     sizes `json:"sizes" default:"64,1K,4K,16K,64K,256K,1M" placeholder:"SIZES" help:"Bytes of each frame (${default})."`
@@ -46,7 +47,7 @@ func (c *multiCmd) shapes() (shapes []multiShape) {
 type multiRow struct {
 	Frames int `json:"frames"`
 	Size   int `json:"size"`
-	timing
+	timedPath
 	PackedUs   float64 `json:"c_packed_us,omitempty"`
 	RequestsUs float64 `json:"c_requests_us,omitempty"`
 	DatatypeUs float64 `json:"c_datatype_us,omitempty"`
@@ -98,7 +99,7 @@ func (r multiRow) columns() []column {
 			columns = append(columns, optional(way.name, "%.0f", float64(way.bytes)/1024))
 		}
 	}
-	return columns
+	return append(columns, r.path.columns()...)
 }
 
 func (r multiRow) curve() string { return fmt.Sprintf("%d frames", r.Frames) }
@@ -130,6 +131,10 @@ func (c *multiCmd) Run(j *job) error {
 			notes = append(notes,
 				"KiB = growth of resident memory to its peak (VmHWM), both sides together, beyond the payload and what one frame of a 64th takes: the heaps of Go and C, stacks, and",
 				"shared memory that a side has touched, but not program code that is read from files; measured before the rounds, ours first; what a way keeps is not counted for the next")
+		}
+		notes = p.memoryNotes(notes...)
+		if !p.memory.uniform() {
+			notes = append(notes, "no C columns: the frames of a message lie in different memory")
 		}
 		shapes := c.shapes()
 		if left := len(c.Frames)*len(c.Sizes) - len(shapes); left > 0 {
@@ -167,28 +172,30 @@ const (
 )
 
 func (c *multiCmd) measure(p *pair, shape multiShape) (multiRow, error) {
-	m := newMulti(p, shape)
+	row := multiRow{Frames: shape.frames, Size: shape.size}
+	m, err := newMulti(p, shape)
+	if err != nil {
+		return row, err
+	}
 	if c.Validated {
-		m.pattern = newPattern(shape.frames * m.stride)
+		m.contents = p.memory.contents(shape.size)
 	}
 	m.iterations, m.warmup = c.iterations(min(2000, max(6, 40<<20/max(1, shape.bytes()))))
 	ways := [passes]func(*multi) (float64, error){passOurs: (*multi).ours}
 	for i, mode := range cPlans {
-		if !c.NoC && shape.bytes() <= math.MaxInt32 { // the C loop has a count of int
+		if !c.NoC && shape.bytes() <= math.MaxInt32 && p.cAble() && p.memory.planAble(mode) { // the C loop has a count of int
 			ways[passPacked+i] = func(m *multi) (float64, error) { return m.c(mode) }
 		}
 	}
 	if c.Singles {
 		ways[passSingles] = (*multi).singles
 	}
-	row := multiRow{Frames: shape.frames, Size: shape.size}
 	if c.Memory {
 		var extra [passes]int
 		for i, way := range ways[:passSingles] {
 			if way == nil {
 				continue
 			}
-			var err error
 			if extra[i], err = m.extra(way); err != nil {
 				return row, err
 			}
@@ -205,21 +212,22 @@ func (c *multiCmd) measure(p *pair, shape multiShape) (multiRow, error) {
 	if err != nil {
 		return row, err
 	}
+	if row.path, err = p.endRow(); err != nil {
+		return row, err
+	}
 	row.timing = newTiming(m.iterations, us[passOurs], nil)
 	row.MBPerS = float64(shape.bytes()) / row.Us
 	row.Allocs, row.AllocBytes = median(m.allocs), median(m.allocBytes)
 	row.SinglesUs, row.SinglesRatio = median(us[passSingles]), median(ratios(us[passOurs], us[passSingles]))
-	if ways[passPacked] != nil {
-		row.PackedUs, row.RequestsUs, row.DatatypeUs, row.OneUs = median(us[passPacked]), median(us[passRequests]), median(us[passDatatype]), median(us[passContiguous])
-		best := us[passPacked]
-		for _, plan := range us[passRequests:passContiguous] {
-			if median(plan) < median(best) {
-				best = plan
-			}
+	row.PackedUs, row.RequestsUs, row.DatatypeUs, row.OneUs = median(us[passPacked]), median(us[passRequests]), median(us[passDatatype]), median(us[passContiguous])
+	var best []float64
+	for _, plan := range us[passPacked:passContiguous] {
+		if len(best) == 0 || len(plan) > 0 && median(plan) < median(best) {
+			best = plan
 		}
-		row.CUs, row.CRoundsUs = median(best), best
-		row.Ratio, row.OneRatio = median(ratios(us[passOurs], best)), median(ratios(us[passOurs], us[passContiguous]))
 	}
+	row.CUs, row.CRoundsUs = median(best), best
+	row.Ratio, row.OneRatio = median(ratios(us[passOurs], best)), median(ratios(us[passOurs], us[passContiguous]))
 	return row, nil
 }
 
@@ -229,33 +237,30 @@ type multi struct {
 	shape              multiShape
 	stride             int
 	iterations, warmup int
-	buffers            [][]byte // what is sent, what is received
-	frames             [][]mem.Buffer
-	pattern            *pattern
+	buffers            [2]buffer   // what is sent, what is received: if the frames are parts of one buffer
+	frames             [2][]buffer // of these
+	mem                [2][]mem.Buffer
+	contents           contents // nil: do not validate
 	sent               int
 	allocs, allocBytes []float64 // for each send or receive, of each pass of ours
 }
 
-func newMulti(p *pair, shape multiShape) *multi {
+func newMulti(p *pair, shape multiShape) (*multi, error) {
 	m := &multi{pair: p, shape: shape}
 	m.stride = (m.shape.size + 4095) / 4096 * 4096 // a page apart, so that they are not one buffer
 	if m.shape.size < 2048 {
 		m.stride = m.shape.size + 64
 	}
-	for range 2 {
-		buffer := newBuffer(max(shape.frames*m.stride, 1))
-		var list []mem.Buffer
-		for i := range shape.frames {
-			list = append(list, mem.Of(m.part(buffer, i)))
+	for i := range m.buffers {
+		var err error
+		if m.buffers[i], m.frames[i], err = p.memory.frames(p.ctx, shape.frames, shape.size, m.stride); err != nil {
+			return nil, err
 		}
-		m.buffers, m.frames = append(m.buffers, buffer), append(m.frames, list)
+		for _, f := range m.frames[i] {
+			m.mem[i] = append(m.mem[i], f.mem)
+		}
 	}
-	return m
-}
-
-// part is the frame with the number i of a buffer.
-func (m *multi) part(buffer []byte, i int) []byte {
-	return buffer[i*m.stride : i*m.stride+m.shape.size]
+	return m, nil
 }
 
 func (m *multi) ours() (float64, error) {
@@ -285,9 +290,11 @@ func (m *multi) singles() (float64, error) {
 // c runs a C loop.
 func (m *multi) c(mode cmpi.BenchMode) (float64, error) {
 	loop := cmpi.Bench{
-		Mode: mode, Peer: m.pair.peer, Sender: m.pair.first, Send: m.buffers[0], Recv: m.buffers[1],
+		Mode: mode, Peer: m.pair.peer, Sender: m.pair.first,
 		Size: m.shape.size, Frames: m.shape.frames, Stride: m.stride,
 	}
+	m.buffers[0].lend(&loop.Send, &loop.SendAt)
+	m.buffers[1].lend(&loop.Recv, &loop.RecvAt)
 	took, err := runLoop(m.pair.lib, loop, m.warmup, m.iterations)
 	return usPer(took, 2*m.iterations), err
 }
@@ -297,13 +304,16 @@ func (m *multi) c(mode cmpi.BenchMode) (float64, error) {
 // there.
 func (m *multi) extra(way func(*multi) (float64, error)) (int, error) {
 	debug.FreeOSMemory()
-	short := newMulti(m.pair, multiShape{1, max(64, m.shape.size/64)})
+	short, err := newMulti(m.pair, multiShape{1, max(64, m.shape.size/64)})
+	if err != nil {
+		return 0, err
+	}
 	short.iterations = 100
 	if _, err := way(short); err != nil {
 		return 0, err
 	}
 	few := *m
-	few.iterations, few.warmup, few.pattern = 4, 1, nil // validating takes memory too
+	few.iterations, few.warmup, few.contents = 4, 1, nil // validating takes memory too
 	if err := m.pair.barrier(); err != nil {
 		return 0, err
 	}
@@ -335,12 +345,12 @@ func (m *multi) trips(n int, half func(sends bool) error) error {
 func (m *multi) halfSingles(sends bool) error {
 	p := m.pair
 	for i := range m.shape.frames {
-		var err error
+		single := exchange{ctx: p.ctx, world: p.world, peer: p.peer, tag: tagSingle, send: m.frames[0][i], recv: m.frames[1][i]}
+		half := single.receives
 		if sends {
-			err = coro.Send(p.ctx, p.world, m.part(m.buffers[0], i), p.peer, tagSingle)
-		} else {
-			_, err = coro.Recv(p.ctx, p.world, m.part(m.buffers[1], i), p.peer, tagSingle)
+			half = single.sends
 		}
+		err := half()
 		if err != nil {
 			return err
 		}
@@ -352,34 +362,50 @@ func (m *multi) halfSingles(sends bool) error {
 func (m *multi) half(sends bool) error {
 	p := m.pair
 	if sends {
-		if m.pattern != nil {
-			m.pattern.fill(m.buffers[0], seed(m.sent, p.first))
-			m.sent++
+		if err := m.fill(); err != nil {
+			return err
 		}
-		return coro.SendMessage(p.ctx, p.world, m.frames[0], p.peer, tagData)
+		return coro.SendMessage(p.ctx, p.world, m.mem[0], p.peer, tagData)
 	}
-	if _, err := coro.RecvMessageInto(p.ctx, p.world, m.frames[1], p.peer, tagData); err != nil {
+	if _, err := coro.RecvMessageInto(p.ctx, p.world, m.mem[1], p.peer, tagData); err != nil {
 		return err
-	}
-	if m.pattern == nil {
-		return nil
 	}
 	return m.verify()
 }
 
-// verify compares what was received; what lies between the frames was not sent.
+// fill prepares the next message.
+func (m *multi) fill() error {
+	if m.contents == nil {
+		return nil
+	}
+	for i, f := range m.frames[0] {
+		if err := m.contents.fill(m.pair.ctx, f, m.seed(m.sent, m.pair.first, i)); err != nil {
+			return err
+		}
+	}
+	m.sent++
+	return nil
+}
+
+// verify compares what was received.
 func (m *multi) verify() error {
+	if m.contents == nil {
+		return nil
+	}
 	p := m.pair
 	round := m.sent
 	if p.first {
 		round--
 	}
-	want := newBuffer(len(m.buffers[1]))
-	m.pattern.fill(want, seed(round, !p.first))
 	for i, f := range m.frames[1] {
-		if string(f.Bytes()) != string(m.part(want, i)) {
-			return fmt.Errorf("validation: message %d, frame %d of %d bytes from rank %d is not what was sent", round, i, m.shape.size, p.peer)
+		if err := m.contents.verify(p.ctx, f, m.seed(round, !p.first, i)); err != nil {
+			return fmt.Errorf("validation: message %d, frame %d of %d bytes from rank %d: %w", round, i, f.len(), p.peer, err)
 		}
 	}
 	return nil
+}
+
+// seed numbers the frames of all messages.
+func (m *multi) seed(round int, fromFirst bool, frame int) int {
+	return seed(round, fromFirst)*len(m.frames[0]) + frame
 }

@@ -34,6 +34,7 @@ type options struct {
 	Multi       multiCmd       `cmd:"" help:"One-way time of a message of many buffers, beside the ways to do it in C."`
 	Tune        tuneCmd        `cmd:"" help:"Which plans suit the frames of messages of many buffers on this machine, in the form that MPI4GO_PLANS takes, and what they gain (takes minutes)."`
 	Collective  collectiveCmd  `cmd:"" help:"Time of a collective call of all ranks."`
+	ProbeGPU    probeGPUCmd    `cmd:"" name:"probe-gpu" help:"What this MPI does with memory of a GPU: tries everything, each in a job of its own that may crash."`
 	Info        infoCmd        `cmd:"" help:"What mpi4go found: the MPI library and why, transport, settings."`
 }
 
@@ -69,6 +70,7 @@ func newParser(o *options, more ...kong.Option) (*kong.Kong, error) {
 type launchFlags struct {
 	N            positive `short:"n" default:"2" placeholder:"RANKS" help:"Ranks to start when started without mpirun (${default})."`
 	MPI          string   `enum:",openmpi,mpich" default:"" placeholder:"openmpi|mpich" help:"Whose mpirun to start them with. Default: the one that is installed, Open MPI first."`
+	Mpirun       string   `placeholder:"PATH" help:"That mpirun itself, of Open MPI or MPICH, in the place of one that is found."`
 	LauncherArgs string   `placeholder:"'ARG ...'" help:"More arguments for that mpirun, as in --launcher-args='--bind-to core'."`
 }
 
@@ -118,12 +120,12 @@ type sizeFlags struct {
 	Validated bool  `json:"validate" name:"validate" help:"Fill every message with another pattern and verify what arrives."`
 }
 
-// pattern is what messages are filled with, nil unless they are validated.
-func (f sizeFlags) pattern() *pattern {
+// contents are what messages are filled with, nil unless they are validated.
+func (f sizeFlags) contents(m *memory) contents {
 	if !f.Validated {
 		return nil
 	}
-	return newPattern(f.Sizes.max())
+	return m.contents(f.Sizes.max())
 }
 
 // compareFlags are those of modes with a C column.

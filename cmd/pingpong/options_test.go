@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	"github.com/mpi4go/mpi4go/mem"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,7 +60,31 @@ func TestOptions(t *testing.T) {
 	encoded, err := json.Marshal(m)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"ctx":false,"ranks":[3,1],"rounds":5,"iterations":7,"warmup":0,"sizes":[8,1024],
-		"validate":false,"no_c":true,"window":4,"post":"single"}`, string(encoded))
+		"validate":false,"no_c":true,"buffers":"host,host","window":4,"post":"single"}`, string(encoded))
+}
+
+func TestMemory(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "host,host", "-ddevice": "device,device", "-dD,H": "device,host", "-dH D": "host,device", "--buffers=p,Managed": "pinned,managed",
+	} {
+		var args []string
+		if text != "" {
+			args = []string{"rate", text}
+		}
+		_, m, err := parse(t, args...)
+		require.NoError(t, err, text)
+		flags := m.(interface{ memory() memoryFlags }).memory()
+		require.Equal(t, want, flags.Buffers.String())
+		require.Equal(t, want == "host,host", flags.Buffers.host())
+		require.Equal(t, strings.Contains(want, "device"), flags.Buffers.has(mem.Device))
+	}
+	_, m, err := parse(t, "multi", "-d", "D+H,pinned", "--stream")
+	require.NoError(t, err)
+	require.Equal(t, "device+host,pinned", m.(*multiCmd).memory().Buffers.String())
+	require.True(t, m.(*multiCmd).memory().OnStream)
+	encoded, err := json.Marshal(m)
+	require.NoError(t, err)
+	require.Contains(t, string(encoded), `"buffers":"device+host,pinned","stream":true`)
 }
 
 func TestWrongOptions(t *testing.T) {
@@ -82,6 +108,17 @@ func TestWrongOptions(t *testing.T) {
 		{"idle", "--samples", "0"},
 		{"waiters", "-g", "0"},
 		{"coroutines", "-g", "0"},
+		{"-d", "gpu"},
+		{"-d", "D,H,H"},
+		{"-d", "D+H"}, // only frames can differ
+		{"multi", "-d", "D+,H"},
+		{"--stream"},
+		{"coroutines", "--stream"},
+		{"bandwidth", "--stream"},
+		{"multi", "--stream"},
+		{"idle", "-d", "D"},
+		{"collective", "allreduce", "-d", "D"},
+		{"latency", "-d", "D", "--transport", "conn"},
 		{"tune", "--rounds", "4"},
 		{"tune", "--sizes", "x"},
 		{"tune", "--no-c"},

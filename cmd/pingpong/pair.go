@@ -15,6 +15,7 @@ type pair struct {
 	world  *mpicomm.Comm
 	lib    *cmpi.Library
 	tagUB  int
+	memory *memory
 	peer   int
 	first  bool    // this rank starts, and prints
 	report *report // of the first, else nil
@@ -30,6 +31,32 @@ func (p *pair) barrier() error {
 // rounds measures by the passes in turn, see [alternate].
 func (p *pair) rounds(n positive, passes ...pass) ([][]float64, error) {
 	return alternate(int(n), p.barrier, p.report.tick, passes...)
+}
+
+// cAble tells whether the C loop can have the buffers of both ranks: MPI itself has to
+// be able to take memory of a device.
+func (p *pair) cAble() bool { return p.memory.mpiTakes().Able }
+
+// memoryNotes adds to the notes what is to be said of the memory.
+func (p *pair) memoryNotes(notes ...string) []string {
+	notes = p.memory.notes(notes...)
+	if takes := p.memory.mpiTakes(); !takes.Able {
+		notes = append(notes, "no C column: "+takes.Why)
+	}
+	return notes
+}
+
+// endRow frees the buffers and tells how the messages between them have travelled.
+func (p *pair) endRow() (path, error) {
+	if p.memory.device == nil {
+		return path{}, nil
+	}
+	mine := p.memory.traffic()
+	theirs, err := p.fromSecond(mine)
+	if err != nil {
+		return path{}, err
+	}
+	return pathOf([]float64{mine[0] + theirs[0], mine[1] + theirs[1]}), p.memory.reset()
 }
 
 // fromSecond brings numbers of the second rank to the first.
@@ -55,8 +82,10 @@ func (p *pair) decide(yes bool) (bool, error) {
 }
 
 // cLoop returns the time that a C loop takes, after another for warm-up.
-func (p *pair) cLoop(mode cmpi.BenchMode, iterations, warmup, window int, send, recv []byte) (time.Duration, error) {
-	loop := cmpi.Bench{Mode: mode, Peer: p.peer, Sender: p.first, Window: window, Send: send, Recv: recv, Size: len(send)}
+func (p *pair) cLoop(mode cmpi.BenchMode, iterations, warmup, window int, send, recv buffer) (time.Duration, error) {
+	loop := cmpi.Bench{Mode: mode, Peer: p.peer, Sender: p.first, Window: window, Size: send.len()}
+	send.lend(&loop.Send, &loop.SendAt)
+	recv.lend(&loop.Recv, &loop.RecvAt)
 	return runLoop(p.lib, loop, warmup, iterations)
 }
 

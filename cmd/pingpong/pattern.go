@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 )
@@ -34,12 +35,13 @@ func (p *pattern) message(n, seed int) []byte {
 	return p.bytes[seed%seeds:][:n]
 }
 
-func (p *pattern) fill(message []byte, seed int) {
-	copy(message, p.message(len(message), seed))
+func (p *pattern) fill(_ context.Context, b buffer, seed int) error {
+	copy(b.bytes, p.message(len(b.bytes), seed))
+	return nil
 }
 
-func (p *pattern) verify(message []byte, seed int) error {
-	want := p.message(len(message), seed)
+func (p *pattern) verify(_ context.Context, b buffer, seed int) error {
+	message, want := b.bytes, p.message(len(b.bytes), seed)
 	if bytes.Equal(message, want) {
 		return nil
 	}

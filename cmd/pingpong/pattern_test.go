@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,17 +9,18 @@ import (
 
 func TestPattern(t *testing.T) {
 	p := newPattern(100)
-	message := make([]byte, 100)
+	ctx := context.Background()
+	message := bufferOf(make([]byte, 100))
 	for seed := range 2 * seeds {
-		p.fill(message, seed)
-		require.NoError(t, p.verify(message, seed))
-		require.Error(t, p.verify(message, seed+1))
+		require.NoError(t, p.fill(ctx, message, seed))
+		require.NoError(t, p.verify(ctx, message, seed))
+		require.Error(t, p.verify(ctx, message, seed+1))
 	}
-	require.NoError(t, p.verify(nil, 5))
+	require.NoError(t, p.verify(ctx, bufferOf(nil), 5))
 
-	p.fill(message, 7)
-	message[42] ^= 1
-	require.ErrorContains(t, p.verify(message, 7), "byte 42 ")
+	require.NoError(t, p.fill(ctx, message, 7))
+	message.bytes[42] ^= 1
+	require.ErrorContains(t, p.verify(ctx, message, 7), "byte 42 ")
 }
 
 func TestSeedsDiffer(t *testing.T) {

@@ -122,7 +122,7 @@ func TestPlot(t *testing.T) {
 	r, _ := reportOf("json")
 	for _, frames := range []int{2, 16} {
 		for _, size := range []int{0, 64, 128} {
-			r.row(multiRow{Frames: frames, Size: size, timing: newTiming(1, []float64{1}, []float64{2})})
+			r.row(multiRow{Frames: frames, Size: size, timedPath: timedPath{timing: newTiming(1, []float64{1}, []float64{2})}})
 		}
 	}
 	var names []any

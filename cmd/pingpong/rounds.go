@@ -45,6 +45,12 @@ func newTiming(iterations int, ours, c []float64) timing {
 	return timing{iterations, median(ours), median(c), ours, c}
 }
 
+// timedPath is a timing of messages that may be of a device.
+type timedPath struct {
+	timing
+	path
+}
+
 // ratio is the median over the rounds of our time to C's, 0 without C.
 func (t timing) ratio() float64 { return median(ratios(t.RoundsUs, t.CRoundsUs)) }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mpi4go/mpi4go/coro"
 	"github.com/mpi4go/mpi4go/internal/cmpi"
-	"github.com/mpi4go/mpi4go/mem"
 	"github.com/mpi4go/mpi4go/mpicomm"
 )
 
@@ -16,6 +15,7 @@ type streamFlags struct {
 	pairFlags
 	roundFlags
 	sizeFlags
+	memoryFlags
 	compareFlags
 	plotFlag
 	Window positive `json:"window" default:"64" placeholder:"N" help:"Messages in flight (${default})."`
@@ -37,22 +37,22 @@ type rateCmd struct {
 // Run measures the bandwidth in one direction.
 func (c *bandwidthCmd) Run(j *job) error {
 	return c.run(j, cmpi.BenchBandwidth, "bandwidth (MB/s)", "a window of sends, a window of receives, then an answer of 4 bytes",
-		func(s *stream, t timing) row { return newBandwidthRow(len(s.send), s.window, t) })
+		func(s *stream, t timedPath) row { return newBandwidthRow(s.send.len(), s.window, t) })
 }
 
 // Run measures the bandwidth in both directions.
 func (c *bibandwidthCmd) Run(j *job) error {
 	return c.run(j, cmpi.BenchBibandwidth, "bandwidth, both directions (MB/s)", "a window of receives, then one of sends, on both ranks; both directions count",
-		func(s *stream, t timing) row { return newBandwidthRow(len(s.send), s.window, t) })
+		func(s *stream, t timedPath) row { return newBandwidthRow(s.send.len(), s.window, t) })
 }
 
 // Run measures the message rate.
 func (c *rateCmd) Run(j *job) error {
 	return c.run(j, cmpi.BenchBandwidth, "message rate (messages/s)", "a window of sends, a window of receives, then an answer of 4 bytes",
-		func(s *stream, t timing) row { return newRateRow(len(s.send), s.window, t) })
+		func(s *stream, t timedPath) row { return newRateRow(s.send.len(), s.window, t) })
 }
 
-func (f *streamFlags) run(j *job, mode cmpi.BenchMode, axis, form string, newRow func(*stream, timing) row) error {
+func (f *streamFlags) run(j *job, mode cmpi.BenchMode, axis, form string, newRow func(*stream, timedPath) row) error {
 	return j.between(f.pairFlags, func(p *pair) error {
 		ours := "mpicomm.DoAll of a set of Isend and Irecv"
 		if f.Post == "single" {
@@ -67,16 +67,23 @@ func (f *streamFlags) run(j *job, mode cmpi.BenchMode, axis, form string, newRow
 		if f.Validated {
 			notes = append(notes, "validated: every message of ours, each in a buffer of its own, after a barrier for each window")
 		}
-		p.report.begin(len(f.Sizes)*int(f.Rounds)*2, notes...)
+		p.report.begin(len(f.Sizes)*int(f.Rounds)*2, p.memoryNotes(notes...)...)
 		p.report.plot(f.Plot, "message size (bytes)", axis)
-		contents := f.pattern()
+		contents := f.contents(p.memory)
 		for _, size := range f.Sizes {
-			s := newStream(p, f, mode, size, contents)
+			s, err := newStream(p, f, mode, size, contents)
+			if err != nil {
+				return err
+			}
 			us, err := p.rounds(f.Rounds, s.passes(f.NoC)...)
 			if err != nil {
 				return err
 			}
-			p.report.row(newRow(s, newTiming(s.iterations, us[0], us[1])))
+			way, err := p.endRow()
+			if err != nil {
+				return err
+			}
+			p.report.row(newRow(s, timedPath{newTiming(s.iterations, us[0], us[1]), way}))
 		}
 		return nil
 	})
@@ -86,14 +93,14 @@ func (f *streamFlags) run(j *job, mode cmpi.BenchMode, axis, form string, newRow
 type bandwidthRow struct {
 	Size   int `json:"size"`
 	Window int `json:"window"`
-	timing
+	timedPath
 	MBPerS  float64 `json:"mb_per_s"`
 	CMBPerS float64 `json:"c_mb_per_s,omitempty"`
 	Ratio   float64 `json:"ratio,omitempty"`
 }
 
-func newBandwidthRow(size, window int, t timing) row {
-	r := bandwidthRow{Size: size, Window: window, timing: t, MBPerS: float64(size) / t.Us, Ratio: t.speedRatio()}
+func newBandwidthRow(size, window int, t timedPath) row {
+	r := bandwidthRow{Size: size, Window: window, timedPath: t, MBPerS: float64(size) / t.Us, Ratio: t.speedRatio()}
 	if t.CUs > 0 {
 		r.CMBPerS = float64(size) / t.CUs
 	}
@@ -101,12 +108,12 @@ func newBandwidthRow(size, window int, t timing) row {
 }
 
 func (r bandwidthRow) columns() []column {
-	return []column{
+	return append([]column{
 		{"size", "%d", r.Size},
 		{"MB/s", "%.2f", r.MBPerS},
 		optional("C_MB/s", "%.2f", r.CMBPerS),
 		optional("ratio", "%.2f", r.Ratio),
-	}
+	}, r.path.columns()...)
 }
 
 func (r bandwidthRow) bench() []benchLine {
@@ -121,14 +128,14 @@ func (r bandwidthRow) point() (float64, float64, float64) {
 type rateRow struct {
 	Size   int `json:"size"`
 	Window int `json:"window"`
-	timing
+	timedPath
 	MessagesPerS  float64 `json:"messages_per_s"`
 	CMessagesPerS float64 `json:"c_messages_per_s,omitempty"`
 	Ratio         float64 `json:"ratio,omitempty"`
 }
 
-func newRateRow(size, window int, t timing) row {
-	r := rateRow{Size: size, Window: window, timing: t, MessagesPerS: 1e6 / t.Us, Ratio: t.speedRatio()}
+func newRateRow(size, window int, t timedPath) row {
+	r := rateRow{Size: size, Window: window, timedPath: t, MessagesPerS: 1e6 / t.Us, Ratio: t.speedRatio()}
 	if t.CUs > 0 {
 		r.CMessagesPerS = 1e6 / t.CUs
 	}
@@ -136,12 +143,12 @@ func newRateRow(size, window int, t timing) row {
 }
 
 func (r rateRow) columns() []column {
-	return []column{
+	return append([]column{
 		{"size", "%d", r.Size},
 		{"messages/s", "%.0f", r.MessagesPerS},
 		optional("C_messages/s", "%.0f", r.CMessagesPerS),
 		optional("ratio", "%.2f", r.Ratio),
-	}
+	}, r.path.columns()...)
 }
 
 func (r rateRow) bench() []benchLine {
@@ -159,25 +166,26 @@ type stream struct {
 	window             int
 	single             bool // start the operations one by one
 	iterations, warmup int
-	send, recv         []byte // of the C loop, and of all messages that are not validated
+	send, recv         buffer // of the C loop, and of all messages that are not validated
 	messages           []message
 	ops                []mpicomm.Op
 	requests           []*mpicomm.Request
 	statuses           []mpicomm.Status
-	pattern            *pattern
+	contents           contents
 	windows            int // that were validated
 }
 
 // message is one of the window.
 type message struct {
 	receives bool
-	buf      []byte
+	buf      buffer
 }
 
-func newStream(p *pair, f *streamFlags, mode cmpi.BenchMode, size int, contents *pattern) *stream {
-	s := &stream{
-		pair: p, mode: mode, window: int(f.Window), single: f.Post == "single", pattern: contents,
-		send: newBuffer(size), recv: newBuffer(size),
+func newStream(p *pair, f *streamFlags, mode cmpi.BenchMode, size int, contents contents) (*stream, error) {
+	s := &stream{pair: p, mode: mode, window: int(f.Window), single: f.Post == "single", contents: contents}
+	var err error
+	if s.send, s.recv, err = p.memory.two(p.ctx, size); err != nil {
+		return nil, err
 	}
 	s.iterations, s.warmup = f.iterations(min(3000, max(8, 3000*1024/max(size, 1))))
 	for _, receives := range []bool{true, false} { // the receives first, as in the C loop
@@ -187,25 +195,27 @@ func newStream(p *pair, f *streamFlags, mode cmpi.BenchMode, size int, contents 
 		for range s.window {
 			buf := s.send
 			switch {
-			case s.pattern != nil:
-				buf = newBuffer(size)
+			case s.contents != nil:
+				if buf, err = p.memory.alloc(p.ctx, size, 0); err != nil {
+					return nil, err
+				}
 			case receives:
 				buf = s.recv
 			}
 			s.messages = append(s.messages, message{receives, buf})
 			if receives {
-				s.ops = append(s.ops, p.world.RecvOp(mem.Of(buf), p.peer, tagData))
+				s.ops = append(s.ops, p.world.RecvOp(buf.mem, p.peer, tagData))
 			} else {
-				s.ops = append(s.ops, p.world.SendOp(mem.Of(buf), p.peer, tagData))
+				s.ops = append(s.ops, p.world.SendOp(buf.mem, p.peer, tagData))
 			}
 		}
 	}
-	return s
+	return s, nil
 }
 
 func (s *stream) passes(noC bool) []pass {
 	passes := []pass{s.ours, s.c}
-	if noC || len(s.send) > math.MaxInt32 { // the C loop has a count of int
+	if noC || !s.pair.cAble() || s.send.len() > math.MaxInt32 { // the C loop has a count of int
 		passes[1] = nil
 	}
 	return passes
@@ -222,7 +232,7 @@ func (s *stream) usPerMessage(took time.Duration) float64 {
 
 // ours times all windows as one, or each by itself if they are validated.
 func (s *stream) ours() (float64, error) {
-	if s.pattern != nil {
+	if s.contents != nil {
 		return s.validated()
 	}
 	for range s.warmup {
@@ -242,7 +252,9 @@ func (s *stream) ours() (float64, error) {
 func (s *stream) validated() (float64, error) {
 	var sum time.Duration
 	for i := -s.warmup; i < s.iterations; i++ {
-		s.fill()
+		if err := s.fill(); err != nil {
+			return 0, err
+		}
 		if err := s.pair.barrier(); err != nil {
 			return 0, err
 		}
@@ -287,7 +299,7 @@ func (s *stream) transfer() error {
 		if m.receives {
 			start = s.pair.world.Irecv
 		}
-		request, err := start(mem.Of(m.buf), s.pair.peer, tagData)
+		request, err := start(m.buf.mem, s.pair.peer, tagData)
 		if err != nil {
 			return err
 		}
@@ -302,12 +314,16 @@ func (s *stream) c() (float64, error) {
 	return s.usPerMessage(took), err
 }
 
-func (s *stream) fill() {
+func (s *stream) fill() error {
 	for i, m := range s.messages {
-		if !m.receives {
-			s.pattern.fill(m.buf, s.seed(i, s.pair.first))
+		if m.receives {
+			continue
+		}
+		if err := s.contents.fill(s.pair.ctx, m.buf, s.seed(i, s.pair.first)); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func (s *stream) verify() error {
@@ -315,8 +331,8 @@ func (s *stream) verify() error {
 		if !m.receives {
 			continue
 		}
-		if err := s.pattern.verify(m.buf, s.seed(i, !s.pair.first)); err != nil {
-			return fmt.Errorf("validation: window %d, message %d of %d bytes from rank %d: %w", s.windows, i, len(m.buf), s.pair.peer, err)
+		if err := s.contents.verify(s.pair.ctx, m.buf, s.seed(i, !s.pair.first)); err != nil {
+			return fmt.Errorf("validation: window %d, message %d of %d bytes from rank %d: %w", s.windows, i, m.buf.len(), s.pair.peer, err)
 		}
 	}
 	s.windows++

@@ -156,7 +156,7 @@ func (s *simulated) run(text string, args ...string) (got multiReport, err error
 	}
 	for _, shape := range multi.shapes() {
 		us := times(parsePlans(s.t, text).For(shape.size), shape)
-		got.Rows = append(got.Rows, multiRow{Frames: shape.frames, Size: shape.size, timing: timing{Us: us}})
+		got.Rows = append(got.Rows, multiRow{Frames: shape.frames, Size: shape.size, timedPath: timedPath{timing: timing{Us: us}}})
 	}
 	return got, nil
 }

@@ -1,10 +1,12 @@
 // Columns sends the columns of a dataframe as one message and rebuilds them on
 // the other side: numbers, and strings that may be missing, as Arrow lays them
-// out (offsets, validity bits, bytes). Run it with mpirun -n 2.
+// out (offsets, validity bits, bytes). Run it with mpirun -n 2. With -gpu the numbers
+// are in the memory of a GPU (gpu.go).
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log"
 	"strings"
@@ -48,19 +50,23 @@ func (t *table) String() string {
 // receive makes the columns of the lengths that the message has, and receives into them.
 func receive(ctx context.Context, c *mpicomm.Comm, source, tag int) (*table, error) {
 	var t table
-	_, err := coro.RecvMessageAlloc(ctx, c, source, tag, func(in coro.Incoming) ([]mem.Buffer, error) {
-		if len(in.Frames) != 5 {
-			return nil, fmt.Errorf("a table has 5 buffers, not %d", len(in.Frames))
-		}
-		t = table{column[int64](in.Frames[0]), column[float64](in.Frames[1]), column[int32](in.Frames[2]), column[byte](in.Frames[3]), column[byte](in.Frames[4])}
-		return t.frames()
-	})
+	_, err := coro.RecvMessageAlloc(ctx, c, source, tag, t.alloc)
 	return &t, err
+}
+
+// alloc makes the columns for a message.
+func (t *table) alloc(in coro.Incoming) ([]mem.Buffer, error) {
+	if len(in.Frames) != 5 {
+		return nil, fmt.Errorf("a table has 5 buffers, not %d", len(in.Frames))
+	}
+	*t = table{column[int64](in.Frames[0]), column[float64](in.Frames[1]), column[int32](in.Frames[2]), column[byte](in.Frames[3]), column[byte](in.Frames[4])}
+	return t.frames()
 }
 
 func column[T mem.Element](f coro.FrameInfo) []T { return make([]T, f.Len/int(unsafe.Sizeof(*new(T)))) }
 
-func run(ctx context.Context, world *mpicomm.Comm) error {
+// run sends on rank 0 and receives on rank 1. The device may be nil.
+func run(ctx context.Context, world *mpicomm.Comm, d *device) error {
 	const tag = 1
 	if world.Rank() == 0 {
 		cities := table{
@@ -70,6 +76,9 @@ func run(ctx context.Context, world *mpicomm.Comm) error {
 			valid:      []byte{0b101},
 			names:      []byte("BerlinParis"),
 		}
+		if d != nil {
+			return d.send(ctx, world, &cities, 1, tag)
+		}
 		frames, err := cities.frames()
 		if err != nil {
 			return err
@@ -77,6 +86,10 @@ func run(ctx context.Context, world *mpicomm.Comm) error {
 		return coro.SendMessage(ctx, world, frames, 1, tag)
 	}
 	if world.Rank() == 1 {
+		receive := receive
+		if d != nil {
+			receive = d.receive
+		}
 		cities, err := receive(ctx, world, 0, tag)
 		if err != nil {
 			return err
@@ -86,15 +99,30 @@ func run(ctx context.Context, world *mpicomm.Comm) error {
 	return nil
 }
 
+var onGPU = flag.Bool("gpu", false, "keep the numbers in the memory of a GPU")
+
 func main() {
+	flag.Parse()
+	var d *device
+	if *onGPU { // before MPI is initialised, which takes over the GPU that is open then
+		var err error
+		if d, err = openDevice(); err != nil {
+			log.Fatal(err)
+		}
+	}
 	if err := mpicomm.Init(mpicomm.Config{}); err != nil {
 		log.Fatal(err)
 	}
-	if err := run(context.Background(), mpicomm.World()); err != nil {
+	if err := run(context.Background(), mpicomm.World(), d); err != nil {
 		log.Print(err)
 		mpicomm.Abort(1)
 	}
 	if err := mpicomm.Finalize(); err != nil {
 		log.Fatal(err)
+	}
+	if d != nil {
+		if err := d.close(); err != nil {
+			log.Fatal(err)
+		}
 	}
 }

@@ -24,6 +24,9 @@ const (
 	BenchBcast       BenchMode = C.M4G_BENCH_BCAST
 	BenchAllreduce   BenchMode = C.M4G_BENCH_ALLREDUCE
 	BenchAlltoall    BenchMode = C.M4G_BENCH_ALLTOALL
+	BenchIbcast      BenchMode = C.M4G_BENCH_IBCAST
+	BenchIallreduce  BenchMode = C.M4G_BENCH_IALLREDUCE
+	BenchIalltoall   BenchMode = C.M4G_BENCH_IALLTOALL
 
 	BenchFramesPacked   BenchMode = C.M4G_BENCH_FRAMES_PACKED
 	BenchFramesRequests BenchMode = C.M4G_BENCH_FRAMES_REQUESTS
@@ -40,9 +43,12 @@ type Bench struct {
 	Window     int
 	Iterations int
 	Send, Recv []byte // at most 2^31-1 bytes
-	Size       int    // bytes of a message or a frame, or in a collective for each rank
-	Frames     int    // of a message of many buffers
-	Stride     int    // bytes from one frame to the next
+	// SendAt and RecvAt, unless 0, are addresses in the place of Send and Recv, of
+	// memory that Go does not know.
+	SendAt, RecvAt uintptr
+	Size           int // bytes of a message or a frame, or in a collective for each rank
+	Frames         int // of a message of many buffers
+	Stride         int // bytes from one frame to the next
 }
 
 // Run returns the seconds that the loop took. The caller holds the lead.
@@ -67,6 +73,12 @@ func (b *Bench) Run(l *Library) (float64, error) {
 	}
 	c.size, c.frames, c.stride = C.int64_t(b.Size), C.int32_t(b.Frames), C.int64_t(b.Stride)
 	c.sendbuf, c.recvbuf = unsafe.Pointer(send), unsafe.Pointer(recv)
+	if b.SendAt != 0 {
+		*(*uintptr)(unsafe.Pointer(&c.sendbuf)) = b.SendAt
+	}
+	if b.RecvAt != 0 {
+		*(*uintptr)(unsafe.Pointer(&c.recvbuf)) = b.RecvAt
+	}
 	var seconds C.double
 	if rc := C.call_bench(l.family, c, &seconds); rc != 0 {
 		return 0, l.callError("the C loop", int(rc))

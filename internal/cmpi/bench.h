@@ -2,7 +2,7 @@
 // MPI and in the same process. They follow the OSU micro-benchmarks: latency is
 // blocking MPI_Send/MPI_Recv; bandwidth is a window of MPI_Isend against a
 // window of posted MPI_Irecv, then a 4-byte answer. The collectives are the
-// blocking ones, on all ranks: MPI_Bcast from rank 0, MPI_Allreduce of doubles
+// blocking ones, or the non-blocking ones and MPI_Waitall, on all ranks: MPI_Bcast from rank 0, MPI_Allreduce of doubles
 // (MPI_SUM), MPI_Alltoall of as many bytes for each rank.
 
 #define DO(call)                                                                                                       \
@@ -93,6 +93,18 @@ static int bench(const m4g_bench *b, double *seconds) {
     DO(Allreduce(b->sendbuf, b->recvbuf, n / 8, MPI_DOUBLE, MPI_SUM, comm));
   for (int i = 0; b->mode == M4G_BENCH_ALLTOALL && i < b->iterations; i++)
     DO(Alltoall(b->sendbuf, n, MPI_BYTE, b->recvbuf, n, MPI_BYTE, comm));
+  for (int i = 0; b->mode == M4G_BENCH_IBCAST && i < b->iterations; i++) {
+    DO(Ibcast(b->sendbuf, n, MPI_BYTE, 0, comm, r));
+    DO(Waitall(1, r, MPI_STATUSES_IGNORE));
+  }
+  for (int i = 0; b->mode == M4G_BENCH_IALLREDUCE && i < b->iterations; i++) {
+    DO(Iallreduce(b->sendbuf, b->recvbuf, n / 8, MPI_DOUBLE, MPI_SUM, comm, r));
+    DO(Waitall(1, r, MPI_STATUSES_IGNORE));
+  }
+  for (int i = 0; b->mode == M4G_BENCH_IALLTOALL && i < b->iterations; i++) {
+    DO(Ialltoall(b->sendbuf, n, MPI_BYTE, b->recvbuf, n, MPI_BYTE, comm, r));
+    DO(Waitall(1, r, MPI_STATUSES_IGNORE));
+  }
   for (int i = 0; b->mode == M4G_BENCH_LATENCY && i < b->iterations; i++) {
     if (b->sender) {
       DO(Send(b->sendbuf, n, MPI_BYTE, peer, TAG, comm));

@@ -270,6 +270,9 @@ enum m4g_bench_mode {
   M4G_BENCH_BCAST,
   M4G_BENCH_ALLREDUCE,
   M4G_BENCH_ALLTOALL,
+  M4G_BENCH_IBCAST, // and the non-blocking ones
+  M4G_BENCH_IALLREDUCE,
+  M4G_BENCH_IALLTOALL,
   // One message of `frames` buffers of `size` bytes, in ping-pong.
   M4G_BENCH_FRAMES_PACKED,   // copied into one buffer, sent, copied out
   M4G_BENCH_FRAMES_REQUESTS, // a header of 8 bytes, then a request for each frame

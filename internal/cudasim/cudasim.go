@@ -24,24 +24,15 @@ import (
 // envReal chooses the machine's own driver.
 const envReal = "MPI4GO_TEST_CUDA"
 
-// envLibrary is cuda.EnvLibrary, and envStats where the simulated driver keeps its
-// counters.
-const (
-	envLibrary = "MPI4GO_CUDA"
-	envStats   = "CUDASIM_STATS"
-)
+// envStats is where the simulated driver keeps its counters.
+const envStats = "CUDASIM_STATS"
 
 // Main builds the simulated driver, makes it the one that is loaded, runs the tests,
 // and fails if anything was left open or misused that no test asked for. It does not
 // return.
 func Main(m *testing.M) {
-	if onRealDriver() || os.Getenv(envLibrary) != "" { // a test has started this process
-		os.Exit(m.Run())
-	}
 	os.Exit(run(m))
 }
-
-func onRealDriver() bool { return os.Getenv(envReal) == "real" }
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "cudasim")
@@ -60,19 +51,25 @@ func run(m *testing.M) int {
 }
 
 // Use builds the simulated driver into dir and makes it the one that this process, and
-// those that it starts, will load; each has counters of its own.
+// those that it starts, will load; each has counters of its own. It does nothing where
+// the machine's own is to be used, or another was chosen already.
 func Use(dir string) error {
+	if onRealDriver() || os.Getenv(cuda.EnvLibrary) != "" {
+		return nil
+	}
 	library, err := Build(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Setenv(envLibrary, library), os.Setenv(envStats, filepath.Join(dir, "stats.%p")))
+	return errors.Join(os.Setenv(cuda.EnvLibrary, library), os.Setenv(envStats, filepath.Join(dir, "stats.%p")))
 }
 
 func fail(err error) int {
 	fmt.Fprintln(os.Stderr, "cudasim:", err)
 	return 1
 }
+
+func onRealDriver() bool { return os.Getenv(envReal) == "real" }
 
 // Needed skips a test that needs the simulated driver where the real one is used.
 func Needed(t testing.TB) {

@@ -100,7 +100,7 @@ func TestTraceAndFailures(t *testing.T) {
 	calls, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, 5, strings.Count(string(calls), "\n"))
-	require.Regexp(t, `(?m)^cuMemAlloc_v2 2 \d+ \d+$`, string(calls))
+	require.Regexp(t, `(?m)^cuMemAlloc_v2 2 \d+ \d+ program$`, string(calls))
 }
 
 // TestOpenMPI shows that every symbol is there that a CUDA-enabled Open MPI 4.1 looks

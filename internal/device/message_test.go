@@ -13,6 +13,7 @@ import (
 	"github.com/mpi4go/mpi4go/internal/mpitest"
 	"github.com/mpi4go/mpi4go/mem"
 	"github.com/mpi4go/mpi4go/mpicomm"
+	"github.com/mpi4go/mpi4go/transport"
 	"github.com/stretchr/testify/require"
 )
 
@@ -168,6 +169,7 @@ func TestMessageAlloc(t *testing.T) {
 // TestMessageOrder has kernels write what is sent, and read and write what is received into,
 // with nothing synchronised.
 func TestMessageOrder(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	peer := 1 - c.Rank()
@@ -198,6 +200,7 @@ func TestMessageOrder(t *testing.T) {
 
 // TestMessageInFlight ends the context of a message that the device holds up.
 func TestMessageInFlight(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	m := newGroup(t, []int{3 << 20, 1000}, only(mem.Device))
@@ -283,4 +286,34 @@ func TestFailuresOfMessages(t *testing.T) {
 		}
 		return err
 	}, func(string) { in.requirePattern(t, ctx, stream, 1) })
+}
+
+// TestConnection sends frames of device memory over a connection, both ways.
+func TestConnection(t *testing.T) {
+	c := mpitest.Pair(t)
+	ctx := mpitest.Context(t)
+	var conn *transport.Conn
+	var err error
+	if c.Rank() == 0 {
+		l, e := transport.Listen(ctx, "mpi://*/device", transport.Config{})
+		require.NoError(t, e)
+		defer func() { require.NoError(t, l.Close()) }()
+		conn, err = l.Accept(ctx)
+	} else {
+		conn, err = transport.Dial(ctx, "mpi://0/device", transport.Config{ConnectTimeout: time.Minute})
+	}
+	require.NoError(t, err)
+	lengths := []int{100, 2 << 20, 0, 70000}
+	out, in := newGroup(t, lengths, mixed), newGroup(t, lengths, otherwise)
+	for round := range 3 {
+		out.fill(t, stream, round+10*c.Rank())
+		sent := make(chan error, 1)
+		go func() { sent <- conn.SendMessage(ctx, out.frames()) }()
+		require.NoError(t, conn.RecvMessageInto(ctx, in.frames()))
+		require.NoError(t, <-sent)
+		in.requirePattern(t, ctx, stream, round+10*(1-c.Rank()))
+	}
+	require.Equal(t, uint64(3), conn.Stats().FramesChunks) // the managed one; that of device memory is empty
+	mpitest.Sync(t)
+	require.NoError(t, conn.Close())
 }

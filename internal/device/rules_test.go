@@ -40,6 +40,7 @@ func delay(t testing.TB, us int) { cudasim.Configure(t, "CUDASIM_DELAY", fmt.Spr
 // TestOrder sends what a kernel that is still running will have written, and receives into
 // memory that one still reads; nothing is synchronised.
 func TestOrder(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	peer := 1 - c.Rank()
@@ -84,6 +85,7 @@ func TestOrder(t *testing.T) {
 // TestStreamAfterReceive queues work on the stream right after a receive, which may have
 // returned before the last copy to the device is done.
 func TestStreamAfterReceive(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	a, b, d := deviceMemory(t, medium), deviceMemory(t, medium), deviceMemory(t, medium)
@@ -103,6 +105,7 @@ func TestStreamAfterReceive(t *testing.T) {
 // TestNoOvertaking shows that nothing overtakes a send that waits for its stream, of
 // device or host memory, short or long.
 func TestNoOvertaking(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	const n = 40
@@ -274,6 +277,7 @@ func TestCancelledReceive(t *testing.T) {
 
 // TestSendInFlight ends the context of a send whose bytes the device has not written yet.
 func TestSendInFlight(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	a := deviceMemory(t, medium)
@@ -298,6 +302,7 @@ func TestSendInFlight(t *testing.T) {
 // TestBcast broadcasts from and to device memory; what is called after it comes after
 // it.
 func TestBcast(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	delay(t, 2000)

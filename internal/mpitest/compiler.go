@@ -12,13 +12,18 @@ import (
 // compilers are the names of the families' C compilers; the description that a
 // plain mpicc gives of its command line contains the name of its family. Beside a
 // given mpirun they are called mpicc, or mpicc_abi.
-var compilers = map[string]string{"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich", "mpiabi": "mpicc_abi"}
+var compilers = map[string]string{"openmpi": "mpicc.openmpi", "mpich": "mpicc.mpich", "mpiabi": "mpicc_abi", "openmpi-cuda": "mpicc"}
 
-// Compiler returns the mpicc of an MPI. If there is none the test is skipped,
+// Compiler returns the mpicc of a configuration. If there is none the test is skipped,
 // or fails if MPI4GO_TEST_REQUIRE_HEADERS names that MPI.
 func Compiler(t testing.TB, mpi string) string {
 	t.Helper()
-	if mpirun := given(mpi); mpirun != "" {
+	mpi = named(mpi).family
+	mpirun := given(mpi)
+	if mpi == "openmpi-cuda" {
+		mpirun = launcher(mpi)
+	}
+	if mpirun != "" {
 		path := filepath.Join(filepath.Dir(mpirun), strings.TrimSuffix(compilers[mpi], "."+mpi))
 		if _, err := os.Stat(path); err != nil {
 			t.Skipf("needs the headers of the MPI of %s: no %s", mpirun, path)

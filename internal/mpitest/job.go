@@ -17,10 +17,11 @@ import (
 // Job is a job that a test starts, for what cannot be done in the job that the
 // tests themselves run in.
 type Job struct {
-	MPI     string        // whose launcher: "openmpi", "mpich" or "mpiabi"; "" starts one process without any
+	MPI     string        // a configuration such as "openmpi" or "mpich"; "" starts one process without a launcher
 	Ranks   int           // that run Program; 1 if it is 0
 	Program string        // a function named with [Program]
 	Args    []string      // or arguments for the test binary, which then runs tests
+	Command []string      // or another command in the place of the test binary
 	Peer    []string      // a command that is one more rank, the last
 	Options []string      // for the launcher
 	Env     []string      // more environment variables
@@ -43,12 +44,15 @@ func (j Job) Run(t testing.TB) Result {
 	var argv, env []string
 	ranks := max(j.Ranks, 1)
 	if j.MPI != "" {
-		c := configuration{name: j.MPI, family: j.MPI}
+		c := named(j.MPI)
 		argv, env = c.launch(ranks+min(len(j.Peer), 1)), c.environment()
 		argv = append(append(argv, j.Options...), "-n", strconv.Itoa(ranks))
 	}
-	argv = append(argv, os.Args[0])
-	argv = append(argv, j.Args...)
+	if len(j.Command) > 0 {
+		argv = append(argv, j.Command...)
+	} else {
+		argv = append(append(argv, os.Args[0]), j.Args...)
+	}
 	if len(j.Peer) > 0 {
 		argv = append(append(argv, ":", "-n", "1"), j.Peer...)
 	}
@@ -96,9 +100,29 @@ func (p *plan) runProgram(name string) {
 	c.exit(0)
 }
 
+// Mpirun is the launcher of a configuration, and the variables that it needs, for a
+// program that calls it itself.
+func Mpirun(mpi string) (path string, env []string) {
+	c := named(mpi)
+	return launcher(c.family), c.environment()
+}
+
 // EachMPI runs a test for each MPI that is installed and chosen. It is skipped
 // if there is none, and in a rank.
 func EachMPI(t *testing.T, f func(t *testing.T, mpi string)) {
+	t.Helper()
+	each(t, "needs an MPI: none is installed, or chosen", f, "openmpi", "mpich", "mpiabi")
+}
+
+// EachCUDA is EachMPI for the configurations of the CUDA-enabled Open MPI, which have to
+// be chosen by name.
+func EachCUDA(t *testing.T, f func(t *testing.T, mpi string)) {
+	t.Helper()
+	each(t, "needs a CUDA-enabled Open MPI: make test-cuda builds it and chooses it", f, "openmpi-cuda", "openmpi-cuda-noipc", "openmpi-cuda-tcp")
+}
+
+// each runs a test for those of the configurations that are there and were chosen.
+func each(t *testing.T, missing string, f func(t *testing.T, mpi string), configurations ...string) {
 	t.Helper()
 	Alone(t)
 	chosen, _, err := choose()
@@ -106,14 +130,14 @@ func EachMPI(t *testing.T, f func(t *testing.T, mpi string)) {
 		t.Fatal(err)
 	}
 	done := false
-	for _, mpi := range []string{"openmpi", "mpich", "mpiabi"} {
+	for _, mpi := range configurations {
 		if slices.ContainsFunc(chosen, func(c configuration) bool { return c.name == mpi }) {
 			done = true
 			t.Run(mpi, func(t *testing.T) { f(t, mpi) })
 		}
 	}
 	if !done {
-		t.Skip("needs an MPI: none is installed, or chosen")
+		t.Skip(missing)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,14 +16,16 @@ import (
 	"time"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
+	"github.com/mpi4go/mpi4go/internal/cudasim"
 	"github.com/mpi4go/mpi4go/mpicomm"
 )
 
 // Option changes what [Main] does.
 type Option func(*plan)
 
-// Ranks replaces the numbers of ranks to launch, which are 1 to 4 by default.
-func Ranks(n ...int) Option { return func(p *plan) { p.ranks = n } }
+// Ranks replaces the numbers of ranks to launch, which are 1 to 4 by default. None are
+// launched for a package all of whose tests start jobs of their own.
+func Ranks(n ...int) Option { return func(p *plan) { p.ranks = append([]int{}, n...) } }
 
 // Program names a function that a [Job] of a test can run in the place of the
 // tests. An error is printed and makes the exit code 1.
@@ -157,6 +160,9 @@ func (p *plan) parent(m *testing.M) int {
 		defer os.RemoveAll(dir)
 		err = p.environment(dir)
 	}
+	if err == nil && slices.ContainsFunc(chosen, func(c configuration) bool { return c.family == "openmpi-cuda" }) {
+		err = cudasim.Use(dir)
+	}
 	if err != nil {
 		fmt.Println("FAIL mpitest:", err)
 		return 1
@@ -166,7 +172,7 @@ func (p *plan) parent(m *testing.M) int {
 	code := 0
 	for _, c := range chosen {
 		ranks := c.ranks
-		if len(ranks) > 1 && p.ranks != nil {
+		if p.ranks != nil && (len(ranks) > 1 || len(p.ranks) == 0) {
 			ranks = p.ranks
 		}
 		for _, n := range ranks {

@@ -21,6 +21,7 @@ type configuration struct {
 	env    []string
 	ranks  []int
 	plugin string // of Open MPI, without which it does not work
+	asked  bool   // only where MPI4GO_TEST_MPIS or MPI4GO_TEST_REQUIRE names it
 }
 
 var configurations = []configuration{
@@ -34,11 +35,40 @@ var configurations = []configuration{
 	{name: "openmpi-funneled", family: "openmpi", ranks: []int{2}, env: []string{"MPI4GO_THREAD_LEVEL=funneled"}},
 	{name: "openmpi-drop", family: "openmpi", ranks: []int{2}, env: []string{"MPI4GO_DOORBELL=drop"}},
 	{name: "mpich-flood", family: "mpich", ranks: []int{2}, env: []string{"MPI4GO_DOORBELL=flood"}},
+	// What scripts/cuda-openmpi has built, by each way in which it moves device memory.
+	{name: "openmpi-cuda", family: "openmpi-cuda", ranks: []int{2}, asked: true},
+	{
+		name: "openmpi-cuda-noipc", family: "openmpi-cuda", ranks: []int{2}, asked: true,
+		args: []string{"--mca", "btl_smcuda_use_cuda_ipc", "0"},
+	},
+	{
+		name: "openmpi-cuda-tcp", family: "openmpi-cuda", ranks: []int{2}, asked: true,
+		args: []string{"--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"},
+	},
+}
+
+// names lists the configurations for a message.
+func names() string {
+	var all []string
+	for _, c := range configurations {
+		all = append(all, c.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// named is the configuration of a name, or that of a family without more.
+func named(name string) configuration {
+	for _, c := range configurations {
+		if c.name == name {
+			return c
+		}
+	}
+	return configuration{name: name, family: name}
 }
 
 // families are the MPIs: the names under which their launchers are installed,
 // and a word that the version of their mpirun contains. The standard ABI has no
-// launcher of its own.
+// launcher of its own, and that of the CUDA-enabled Open MPI lies where it was built.
 var families = map[string]struct {
 	launchers []string
 	word      string
@@ -62,6 +92,9 @@ func launcher(family string) string {
 	if path := given(family); path != "" {
 		return path
 	}
+	if family == "openmpi-cuda" {
+		return cudaLauncher()
+	}
 	for _, name := range families[family].launchers {
 		path, err := exec.LookPath(name)
 		if err != nil {
@@ -80,6 +113,9 @@ func launcher(family string) string {
 // missing says why a configuration cannot be used here, or "".
 func (c *configuration) missing() string {
 	path := launcher(c.family)
+	if path == "" && c.family == "openmpi-cuda" {
+		return "not built: scripts/cuda-openmpi builds it"
+	}
 	if path == "" && c.family == "mpiabi" {
 		return "not installed: MPI4GO_TEST_MPIS=mpiabi=/path/of/mpirun names the launcher of an MPI that has it (make test-mpis)"
 	}
@@ -123,13 +159,15 @@ func choose() (chosen []configuration, notes []string, err error) {
 		notes = append(notes, "MPI4GO_TEST_MPIS=none: tests that need ranks are skipped")
 	} else if len(wanted) == 0 {
 		for _, c := range configurations {
-			wanted = append(wanted, c.name)
+			if !c.asked {
+				wanted = append(wanted, c.name)
+			}
 		}
 	}
 	required := list("MPI4GO_TEST_REQUIRE")
 	for _, name := range append(slices.Clone(wanted), required...) {
 		if !slices.ContainsFunc(configurations, func(c configuration) bool { return c.name == name }) {
-			return nil, nil, fmt.Errorf("no configuration %q: want openmpi, mpich, mpiabi, openmpi-ucx, openmpi-funneled, openmpi-drop, mpich-flood or none", name)
+			return nil, nil, fmt.Errorf("no configuration %q: want %s, or none", name, names())
 		}
 	}
 	ranks := 0
@@ -165,7 +203,7 @@ func choose() (chosen []configuration, notes []string, err error) {
 // isOpenMPI tells whether the launcher is Open MPI's.
 func (c *configuration) isOpenMPI() bool {
 	if c.family != "mpiabi" {
-		return c.family == "openmpi"
+		return strings.HasPrefix(c.family, "openmpi")
 	}
 	text, _ := exec.Command(launcher(c.family), "--version").CombinedOutput()
 	return strings.Contains(string(text), families["openmpi"].word)
@@ -188,6 +226,9 @@ func (c *configuration) environment() []string {
 	}
 	if c.family == "mpiabi" {
 		env = append(env, cmpi.EnvMPI+"=mpiabi")
+	}
+	if c.family == "openmpi-cuda" {
+		env = append(env, cudaEnvironment()...)
 	}
 	if path := given(c.family); path != "" { // Intel's mpirun looks for its own mpiexec.hydra in PATH
 		env = append(env, "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))

@@ -17,7 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMain(m *testing.M) { mpitest.Main(m, mpitest.Ranks(1, 2)) }
+func TestMain(m *testing.M) {
+	mpitest.Main(m, mpitest.Ranks(1, 2), mpitest.Program("exec", func() error {
+		return syscall.Exec(os.Getenv(envExec), os.Args[:1], os.Environ())
+	}))
+}
+
+// envExec names the binary of which the program "exec" makes a rank.
+const envExec = "MPI4GO_TEST_EXEC"
 
 // TestSample misbehaves on the last rank as the environment asks. TestVerdict
 // looks at what the harness makes of it.
@@ -144,9 +151,10 @@ func TestRequiredMPI(t *testing.T) {
 func TestNoMPI(t *testing.T) {
 	mpitest.Alone(t)
 	for env, want := range map[string]string{
-		"MPI4GO_TEST_MPIS=none":    "MPI4GO_TEST_MPIS=none: tests that need ranks are skipped",
-		"MPI4GO_TEST_MPIS=":        "no MPI: tests that need ranks are skipped",
-		"MPI4GO_TEST_MPIS=openmpi": "openmpi is skipped: not installed",
+		"MPI4GO_TEST_MPIS=none":         "MPI4GO_TEST_MPIS=none: tests that need ranks are skipped",
+		"MPI4GO_TEST_MPIS=":             "no MPI: tests that need ranks are skipped",
+		"MPI4GO_TEST_MPIS=openmpi":      "openmpi is skipped: not installed",
+		"MPI4GO_TEST_MPIS=openmpi-cuda": "openmpi-cuda is skipped: not built: scripts/cuda-openmpi builds it",
 	} {
 		r := mpitest.Job{Args: []string{"-test.run=^TestSample"}, Env: []string{env, "PATH=/nowhere", "MPI4GO_TEST_REQUIRE="}}.Run(t)
 		require.Equal(t, 0, r.Code)

@@ -106,9 +106,42 @@ func (k *Kernels) launch(f cuda.Function, s *gpu.Stream, b *gpu.Buffer, seed uin
 
 // Byte is byte i of the pattern of a seed.
 func Byte(seed uint64, i int) byte {
-	var word [8]byte
-	binary.LittleEndian.PutUint64(word[:], mix(uint64(i)>>3+seed*0x9E3779B97F4A7C15))
+	word := word8(seed, i>>3)
 	return word[i&7]
+}
+
+// Fill fills host memory with the pattern of a seed.
+func Fill(b []byte, seed uint64) {
+	for i := 0; i < len(b); i += 8 {
+		word := word8(seed, i>>3)
+		copy(b[i:], word[:])
+	}
+}
+
+// Verify compares host memory with the pattern of a seed: how many bytes are wrong,
+// and the place of the first of them.
+func Verify(b []byte, seed uint64) (wrong, first int) {
+	for i := 0; i < len(b); i += 8 {
+		word := word8(seed, i>>3)
+		part := b[i:min(i+8, len(b))]
+		if string(part) == string(word[:len(part)]) {
+			continue
+		}
+		for j := range part {
+			if part[j] != word[j] {
+				if wrong++; wrong == 1 {
+					first = i + j
+				}
+			}
+		}
+	}
+	return wrong, first
+}
+
+// word8 is the i-th word of the pattern.
+func word8(seed uint64, i int) (word [8]byte) {
+	binary.LittleEndian.PutUint64(word[:], mix(uint64(i)+seed*0x9E3779B97F4A7C15))
+	return word
 }
 
 // mix is the finaliser of SplitMix64.

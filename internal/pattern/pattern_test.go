@@ -65,6 +65,24 @@ func TestFillAndVerify(t *testing.T) {
 	}
 }
 
+func TestOnTheHost(t *testing.T) {
+	for _, n := range []int{0, 1, 7, 8, 9, 1001} {
+		b := make([]byte, n)
+		Fill(b, 42)
+		for i := range b {
+			require.Equal(t, Byte(42, i), b[i])
+		}
+		wrong, _ := Verify(b, 42)
+		require.Zero(t, wrong)
+		if n > 9 {
+			b[500] ^= 1
+			b[1000] ^= 1
+			wrong, first := Verify(b, 42)
+			require.Equal(t, []int{2, 500}, []int{wrong, first})
+		}
+	}
+}
+
 func TestVerifyWithoutPatience(t *testing.T) {
 	d, s, k := open(t)
 	b, err := d.Alloc(10)

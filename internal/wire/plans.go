@@ -96,7 +96,7 @@ func parseSize(text string) (int, error) {
 // defaultPlans are the plans for each family of MPIs (cmpi.Library.Family), in the
 // form that `pingpong tune` prints. They are what was fastest for messages of 2 to
 // 64 frames between two ranks that share memory, under Open MPI 4.1.4 and MPICH
-// 4.0.2 alike (docs/wire.md).
+// 4.0.2 alike (docs/performance.md).
 var defaultPlans = map[string]string{
 	"openmpi": "inline:512,datatype:512K,request",
 	"mpich":   "inline:512,datatype:512K,request",

@@ -25,7 +25,8 @@
 //	CUDASIM_FAIL=ENTRY:N[:RESULT],...
 //	                      the N-th call of an entry fails (999). A call that frees or
 //	                      destroys does so all the same.
-//	CUDASIM_TRACE=FILE    append a line for each call: entry, result, process, thread
+//	CUDASIM_TRACE=FILE    append a line for each call: entry, result, process, thread,
+//	                      and the file name of the library or program that made the call
 //	CUDASIM_STATS=FILE    a file that always holds the counters: living objects (which
 //	                      are leaks once the process has ended) and events. It is
 //	                      mapped, so it is right however the process ends. %p in its
@@ -35,6 +36,7 @@
 #define _GNU_SOURCE
 #include <cuda.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -295,9 +297,17 @@ static CUresult enter(entry *e, int need) {
   return CUDA_SUCCESS;
 }
 
-static CUresult leave(entry *e, CUresult result) {
+// caller is the file name of the library or program that an address of code is in.
+static const char *caller(void *address) {
+  Dl_info info;
+  if (!dladdr(address, &info) || info.dli_fname == NULL) return "?";
+  const char *slash = strrchr(info.dli_fname, '/');
+  return slash != NULL ? slash + 1 : info.dli_fname;
+}
+
+static CUresult leave(entry *e, CUresult result, void *from) {
   if (injected && result == CUDA_SUCCESS) result = injected;
-  if (trace >= 0) dprintf(trace, "%s %d %d %d\n", e->name, (int)result, (int)getpid(), (int)gettid());
+  if (trace >= 0) dprintf(trace, "%s %d %d %d %s\n", e->name, (int)result, (int)getpid(), (int)gettid(), caller(from));
   pthread_mutex_unlock(&big);
   return result;
 }
@@ -309,7 +319,7 @@ static CUresult leave(entry *e, CUresult result) {
     static entry e = {#name, 0, 0};                                                                                     \
     CUresult result = enter(&e, need);                                                                                 \
     if (result == CUDA_SUCCESS) result = do_##name(__VA_ARGS__);                                                       \
-    return leave(&e, result);                                                                                          \
+    return leave(&e, result, __builtin_return_address(0));                                                             \
   }                                                                                                                    \
   static CUresult do_##name parameters
 
