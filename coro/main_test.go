@@ -7,7 +7,13 @@ import (
 	"github.com/mpi4go/mpi4go/mpicomm"
 )
 
-func TestMain(m *testing.M) { mpitest.Main(m, mpitest.Program("corrupt", programCorrupt)) }
+func TestMain(m *testing.M) {
+	mpitest.Main(m,
+		mpitest.Program("corrupt", programCorrupt),
+		mpitest.Program("example", func() error { Example(); return nil }),
+		mpitest.Program("examples", programExamples),
+	)
+}
 
 // ring is the ranks on both sides of this one.
 func ring(c *mpicomm.Comm) (next, previous int) {

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		mpitest.Program("doorbell", programDoorbell),
 		mpitest.Program("doorbell, flood", programDoorbellFlood),
 		mpitest.Program("ends apart", programEndsApart),
+		mpitest.Program("examples", programExamples),
 		mpitest.Program("failure", programFailure),
 		mpitest.Program("forgotten", programForgotten),
 		mpitest.Program("hello", programHello),
