@@ -224,8 +224,7 @@ func (e *end) Forget() {
 	ch := e.ch
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	e.closed = true
-	delete(ch.ends, e.id)
+	delete(ch.ends, e.id) // what has arrived is still received, and may be given back
 }
 
 func (e *end) Stats() inner.EndStats {

@@ -537,3 +537,23 @@ func TestManyConnections(t *testing.T) {
 	mpitest.Sync(t)
 	require.Eventually(t, func() bool { return transport.Open() == 0 }, 10*time.Second, time.Millisecond)
 }
+
+// TestGivenBackAfterTheEnd shows that a receive that fails leaves its message to the
+// next one, also when both sides have ended the connection before.
+func TestGivenBackAfterTheEnd(t *testing.T) {
+	mpitest.NeedRanks(t, 1)
+	ctx := mpitest.Context(t)
+	here, there := toSelf(t)
+	require.NoError(t, here.SendMessage(ctx, bytesOf("first")))
+	require.NoError(t, here.SendMessage(ctx, bytesOf("second")))
+	require.NoError(t, here.Close())
+	require.Eventually(t, func() bool { return transport.Open() == 0 }, 10*time.Second, time.Millisecond)
+	require.ErrorIs(t, there.RecvMessageInto(ctx, nil), coro.ErrFrames)
+	for _, text := range []string{"first", "second"} {
+		frames, err := there.RecvMessage(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []string{text}, textOf(frames))
+	}
+	_, err := there.RecvMessage(ctx)
+	require.ErrorIs(t, err, transport.ErrClosedByPeer)
+}

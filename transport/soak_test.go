@@ -317,7 +317,7 @@ func (s *soak) receiveAll(c *transport.Conn, r *rand.Rand, iEnd bool) {
 // context is that of a call; every now and then it ends soon, or the deadline does.
 func (s *soak) context(r *rand.Rand, deadline func(time.Time) error) (context.Context, context.CancelFunc) {
 	soon := time.Duration(r.IntN(3000)) * time.Microsecond
-	switch r.IntN(20) {
+	switch r.IntN(6) {
 	case 0:
 		return context.WithTimeout(s.ctx, soon)
 	case 1:
