@@ -1,6 +1,10 @@
 package transport
 
-import "github.com/mpi4go/mpi4go/internal/inner"
+import (
+	"context"
+
+	"github.com/mpi4go/mpi4go/internal/inner"
+)
 
 // SpeakVersions makes this process speak other versions, until the function that it
 // returns is called.
@@ -40,4 +44,11 @@ func Link() inner.Connections {
 		panic(err)
 	}
 	return n.link
+}
+
+// Merged is a context as a call has it, and a function that ends its side.
+func Merged(ctx context.Context) (merged context.Context, end func(error)) {
+	s := new(side)
+	merged, _, _ = s.with(ctx)
+	return merged, s.fail
 }

@@ -99,6 +99,7 @@ func (s *side) fail(err error) {
 type merged struct {
 	context.Context
 	side *sideContext
+	err  atomic.Pointer[error]
 	once sync.Once
 	done context.Context
 	free func()
@@ -115,12 +116,24 @@ func (s *side) with(ctx context.Context) (context.Context, *sideContext, func())
 	return m, c, m.release
 }
 
-// Err is that of whichever has ended.
+// Err is that of whichever had ended first when it was asked.
 func (m *merged) Err() error {
-	if err := m.Context.Err(); err != nil {
+	err := m.Context.Err()
+	if err == nil {
+		err = m.side.ctx.Err()
+	}
+	if err == nil {
+		return nil
+	}
+	return m.keep(err)
+}
+
+// keep makes err what Err returns from now on.
+func (m *merged) keep(err error) error {
+	if m.err.CompareAndSwap(nil, &err) {
 		return err
 	}
-	return m.side.ctx.Err()
+	return *m.err.Load()
 }
 
 // Done is closed when either has ended.
