@@ -120,10 +120,7 @@ func (ch *channel) ask(s *stream, w *sender) (waits bool) {
 		return false
 	}
 	s.queue.push(w)
-	if ch.take(s) == w {
-		return false
-	}
-	return true
+	return ch.take(s) != w
 }
 
 // grant gives the first sender of a stream a slot, if it may have one, and returns

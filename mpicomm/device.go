@@ -35,11 +35,9 @@ func CountDeviceTraffic() DeviceTraffic {
 	return DeviceTraffic{int(device.Direct.Load()), int(device.StagedOut.Load()), int(device.StagedIn.Load())}
 }
 
-// special tells whether an operation is not simply for MPI: its memory may be a
-// device's, or it may be behind others that are late.
-func (op *Op) special() bool {
-	return !op.Ready && (!op.Buf.Plain() || op.comm.late.busy.Load() != 0 && (op.sends() || op.Coll != nil))
-}
+// special tells whether an operation may not be simply for MPI: its memory is perhaps a
+// device's, or others are late that it may be behind. Every operation asks; carry knows.
+func (op *Op) special() bool { return !op.Buf.Plain() || op.comm.late.busy.Load() != 0 }
 
 func (op *Op) sends() bool { return op.Kind == cmpi.Send || op.Kind == cmpi.Ssend }
 
@@ -64,6 +62,9 @@ type carrier struct {
 // carry looks at the memory of an operation that is special. It returns nil if the
 // operation is for MPI as it is.
 func (p *process) carry(op *Op) (*carrier, error) {
+	if op.Ready {
+		return nil, nil
+	}
 	c := &carrier{p: p, op: *op, direct: true}
 	ready := true
 	switch kind := op.Buf.Kind(); {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mpi4go/mpi4go/coro"
 	"github.com/mpi4go/mpi4go/gpu"
+	"github.com/mpi4go/mpi4go/internal/cudasim"
 	"github.com/mpi4go/mpi4go/internal/mpitest"
 	"github.com/mpi4go/mpi4go/mem"
 	"github.com/mpi4go/mpi4go/mpicomm"
@@ -79,6 +80,7 @@ var ownerships = []ownership{
 // TestDeviceOwnership shows that each row of the table of device memory in docs/buffers.md
 // holds.
 func TestDeviceOwnership(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	own, err := dev.NewStream()

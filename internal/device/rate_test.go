@@ -14,6 +14,7 @@ import (
 // TestPipeline compares a message of 64 MiB of device memory with the slowest stage on its
 // way, copies of a limited rate on either side: they have to overlap.
 func TestPipeline(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	if direct(t) {
 		t.Skip("this MPI takes device memory")

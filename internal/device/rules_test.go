@@ -485,6 +485,7 @@ func TestManyGoroutines(t *testing.T) {
 // TestWhoCopies shows by the calls of the driver that MPI itself copies device memory
 // where it is given it, and nothing of ours does.
 func TestWhoCopies(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	peer := 1 - c.Rank()
@@ -557,6 +558,7 @@ func TestWaitany(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 0, i)
 	require.Equal(t, medium, status.Count)
+	mpitest.Sync(t)
 	require.NoError(t, coro.Send(ctx, c, make([]byte, 5000), peer, 2))
 	done, err := mpicomm.Waitsome(ctx, plain)
 	require.NoError(t, err)
@@ -568,6 +570,7 @@ func TestWaitany(t *testing.T) {
 // TestExclusive shows that the device's context is current for the program's own calls of
 // MPI, where MPI needs it.
 func TestExclusive(t *testing.T) {
+	cudasim.Needed(t)
 	mpitest.Pair(t)
 	calls := trace(t, func() {
 		done := make(chan error)
@@ -615,6 +618,7 @@ func TestManyCycles(t *testing.T) {
 // TestSetInFlight ends the context of an exchange that the device holds up. Either its receive
 // had matched and is done, or the message is still to come.
 func TestSetInFlight(t *testing.T) {
+	cudasim.Needed(t)
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	peer := 1 - c.Rank()

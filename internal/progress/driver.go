@@ -105,7 +105,14 @@ func (e *Engine) runFunnel() {
 		if raceEnabled {
 			e.sync.Add(1)
 		}
-		done := e.c.Poll(nil, 0, 0, e.Spins)
+		// A transfer moves only while it is polled, as m4g_drive knows as well.
+		spins, spin := e.Spins, e.Patience.Spin
+		transfers := e.c.Transferring()
+		if transfers {
+			spins, spin = 8, e.Patience.HotFor
+		}
+		before := time.Now()
+		done := e.c.Poll(nil, 0, 0, spins)
 		e.reap(done)
 		e.owed = false
 		if raceEnabled {
@@ -118,18 +125,19 @@ func (e *Engine) runFunnel() {
 		case !e.polls():
 			e.park()
 		default:
-			if e.nap(time.Since(event)) {
+			const work = 20 * time.Microsecond // a poll that takes this long has moved data
+			if transfers && time.Since(before) > work || e.nap(time.Since(event), spin) {
 				event = time.Now()
 			}
 		}
 	}
 }
 
-// nap lets the others run, and sleeps if nothing has happened for a while. It
-// returns whether a bell ended that.
-func (e *Engine) nap(idle time.Duration) (rung bool) {
+// nap lets the others run, and sleeps if nothing has happened for longer than spin
+// nanoseconds. It returns whether a bell ended that.
+func (e *Engine) nap(idle time.Duration, spin int64) (rung bool) {
 	switch p := &e.Patience; {
-	case int64(idle) < p.Spin:
+	case int64(idle) < spin:
 		runtime.Gosched()
 		return false
 	case int64(idle) < p.HotFor:

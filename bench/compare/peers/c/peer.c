@@ -296,6 +296,7 @@ static void memory(struct item *i) {
 	if (rank == 0) {
 		for (int f = 0; f < i->frames; f++)
 			memcpy(i->out[f], contents(i->size, f), i->size);
+		ordered();
 		double before = reset_peak();
 		message_out(i);
 		double grown = status_bytes("VmHWM:") - before;
@@ -305,6 +306,7 @@ static void memory(struct item *i) {
 		fflush(stdout);
 		return;
 	}
+	order(ORDER_END); /* so that connecting is over */
 	double before = reset_peak();
 	message_in(i);
 	double peak = status_bytes("VmHWM:");

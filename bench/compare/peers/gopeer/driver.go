@@ -391,6 +391,9 @@ func (d *driver) memory(i item, r *result) error {
 		for f := range frames {
 			frames[f] = append([]byte{}, d.contents(i.size, f)...)
 		}
+		if _, err := d.ordered(); err != nil {
+			return err
+		}
 		before, err := resetPeak()
 		if err != nil {
 			return err
@@ -400,6 +403,9 @@ func (d *driver) memory(i item, r *result) error {
 		}
 		r.Sender = peakBytes() - before
 		r.RSS, r.Receiver, err = d.told()
+		return err
+	}
+	if err := d.order(orderEnd); err != nil { // so that connecting is over
 		return err
 	}
 	before, err := resetPeak()
