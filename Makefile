@@ -89,8 +89,8 @@ gompi: ## test beside gompi, and build bin/pingpong-gompi, which measures it too
 	@mkdir -p bin
 	mpicc=$$(command -v mpicc.openmpi || echo mpicc); \
 	export CGO_CFLAGS="-g -O2 $$($$mpicc --showme:compile)" CGO_LDFLAGS="-g -O2 $$($$mpicc --showme:link)"; \
-	$(GO) vet -tags gompi ./examples/gompi ./cmd/pingpong; \
-	$(GOTOOL) staticcheck -tags gompi ./examples/gompi ./cmd/pingpong; \
+	$(GO) vet -tags gompi ./examples/gompi ./cmd/pingpong ./bench/compare/peers/gopeer; \
+	$(GOTOOL) staticcheck -tags gompi ./examples/gompi ./cmd/pingpong ./bench/compare/peers/gopeer; \
 	$(GO) test -tags gompi -count=1 -timeout 20m $(ARGS) ./examples/gompi; \
 	$(GO) build -tags gompi -o bin/pingpong-gompi ./cmd/pingpong
 

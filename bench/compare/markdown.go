@@ -171,7 +171,7 @@ func (p *page) figures() {
 		func(r *Result) string { return withSpread(inverted(r.Us, 1)) })
 	waits := append(p.r.items("wait"), p.r.items("idle")...)
 	if len(waits) > 0 {
-		p.line("## CPU while waiting and while idle, % of a core")
+		p.line("## CPU while waiting and while idle, %% of a core")
 		p.line("")
 		p.grid(waits, func(i Item) string {
 			return map[string]string{"wait": "waiting for a message; wake-up, us", "idle": "nothing to wait for"}[i.Kind]

@@ -34,6 +34,9 @@ func testReport() *Report {
 	add("tcp", large, 800, 810, 820)
 	add("c@openmpi", Item{"latency", 64, 1, 1}, 0.2, 0.2, 0.2)
 	add("coro@openmpi", Item{"latency", 64, 1, 1}, 0.2, 0.2, 0.2)
+	r.Results = append(r.Results,
+		&Result{Peer: "coro@openmpi", Item: Item{"wait", 1, 1, 1}, CPU: []float64{3}, Wakeup: []float64{250}},
+		&Result{Peer: "coro@openmpi", Item: Item{"memory", mib, 64, 1}, RSS: []float64{20 * mib}, Sender: []float64{mib}, Receiver: []float64{65 * mib}})
 	return r
 }
 
@@ -81,10 +84,12 @@ func TestWrite(t *testing.T) {
 	for _, want := range []string{
 		"| latency of 1 B >= 6 x | ucx-py-polling | coro@openmpi | 100 x", "out of reach here", "| latency, 1 B | coro@openmpi: 0.300 us |",
 		"| coro@openmpi | 0.300 (0.280 to 0.320) | 0.200 (0.200 to 0.200) |", "    mpirun gopeer", "$ pip install ucxx-cu12", "no such host",
+		"## CPU while waiting and while idle, % of a core", "| coro@openmpi | 3.00; 250 |", "| coro@openmpi | 20.0 | 1.00 | 65.0 |",
 		"![One-way latency against size](comparison/latency.svg)",
 	} {
 		require.Contains(t, string(text), want)
 	}
+	require.NotContains(t, string(text), "%!")
 	svg, err := os.ReadFile(filepath.Join(dir, "comparison", "latency-to-c.svg"))
 	require.NoError(t, err)
 	require.Contains(t, string(svg), "coro@openmpi")
@@ -121,7 +126,7 @@ func TestCheck(t *testing.T) {
 	require.Regexp(t, `^slower\? +1\.10 x +coro@openmpi +throughput, 2 MiB`, lines[1])
 	require.Regexp(t, `^faster +0\.50 x`, lines[2])
 	require.Equal(t, "not in the new report: coro@openmpi: CPU while idle", lines[3])
-	require.Equal(t, "3 compared: 1 slower, 1 faster; 1 more slower and 0 faster with repetitions that overlap (?)", lines[4])
+	require.Equal(t, "5 compared: 1 slower, 1 faster; 1 more slower and 0 faster with repetitions that overlap (?)", lines[4])
 
 	out.Reset()
 	require.NoError(t, printChanges(&out, older, newer, 5, true))
