@@ -205,9 +205,9 @@ func TestMessageInFlight(t *testing.T) {
 	ctx := mpitest.Context(t)
 	m := newGroup(t, []int{3 << 20, 1000}, only(mem.Device))
 	if c.Rank() == 0 {
-		delay(t, 50000)
+		delay(t, 300_000)
 		m.fill(t, stream, 1)
-		soon, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+		soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		err := coro.SendMessage(soon, c, m.frames(), 1, 1)
 		var flight *mpicomm.InFlightError

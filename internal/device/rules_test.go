@@ -282,9 +282,9 @@ func TestSendInFlight(t *testing.T) {
 	ctx := mpitest.Context(t)
 	a := deviceMemory(t, medium)
 	if c.Rank() == 0 {
-		delay(t, 50000)
+		delay(t, 300_000)
 		a.fill(t, stream, 1)
-		soon, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+		soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		err := coro.Send(soon, c, a.mem(), 1, 1)
 		var flight *mpicomm.InFlightError
@@ -623,9 +623,9 @@ func TestSetInFlight(t *testing.T) {
 	ctx := mpitest.Context(t)
 	peer := 1 - c.Rank()
 	a, b := deviceMemory(t, medium), deviceMemory(t, medium)
-	delay(t, 30000)
+	delay(t, 200_000)
 	a.fill(t, stream, c.Rank())
-	soon, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	soon, cancel := context.WithTimeout(ctx, 60*time.Millisecond)
 	defer cancel()
 	_, err := coro.Sendrecv(soon, c, a.mem(), peer, 1, b.mem(), peer, 1)
 	if err != nil {
