@@ -632,14 +632,15 @@ func TestSetInFlight(t *testing.T) {
 		again, e := c.Irecv(b.mem(), peer, 1)
 		require.NoError(t, e)
 		var flight *mpicomm.InFlightError
-		require.ErrorAs(t, err, &flight) // the send cannot be cancelled
-		_, err = flight.Request.Wait(ctx)
+		if errors.As(err, &flight) { // the send cannot be cancelled, and was not done in time
+			_, err = flight.Request.Wait(ctx)
+		}
 		if err == nil {
 			require.NoError(t, again.Cancel())
 			_, e = again.Wait(ctx)
 			require.ErrorIs(t, e, context.Canceled)
 		} else {
-			require.ErrorIs(t, err, context.Canceled)
+			require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), "%v", err)
 			wait(t, again, nil)
 		}
 	}
