@@ -32,7 +32,12 @@ type Config struct {
 	// Dial then tries again. Zero: 1024.
 	Backlog int
 
-	// Logger is told of connections that are made, refused and lost. Nil: nobody is.
+	// Logger is told, with level Warn, of connections that are lost, refused because
+	// of the Backlog or the version, or closed before all was sent; with level Debug
+	// of listeners, of all other refusals, and of connections that are made and
+	// end. With level Error of what cannot be understood. What belongs to no
+	// connection is told to the last Logger of any Config. Its handler must not use this
+	// package, nor wait for long: whoever receives from MPI calls it. Nil: nobody is told.
 	Logger *slog.Logger
 }
 

@@ -239,6 +239,7 @@ func (c *Conn) close(flush time.Duration) error {
 		case <-quiet:
 		case <-timer.C:
 			late = opError("close", &c.local, &c.peer, fmt.Errorf("messages were dropped, because the peer made no room for them in %v", flush))
+			c.config.Logger.Warn("mpi connection closed with messages that were not sent", "conn", c, "waited", flush)
 			c.end.EndSend(ErrClosedHere, false, nil)
 			<-quiet // what has its turn is posted without delay
 		}
@@ -282,16 +283,17 @@ func (c *Conn) drop(why error, quiet func()) {
 // was so before.
 func (c *Conn) finish(why error) bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if errors.Is(c.ended, ErrClosedHere) {
+		c.mu.Unlock()
 		return false
 	}
 	first := c.ended == nil
 	c.ended, c.state = why, closed
-	if !first && !errors.Is(why, ErrClosedHere) {
-		return false
+	c.mu.Unlock()
+	if first {
+		c.config.Logger.Debug("mpi connection ended", "conn", c, "why", why)
 	}
-	return true
+	return first || errors.Is(why, ErrClosedHere)
 }
 
 // tell tells the peer that the connection has ended here, once. When it has ended
@@ -335,6 +337,9 @@ func (c *Conn) hungUp(kind uint32) {
 	}
 	c.listener = nil
 	c.mu.Unlock()
+	if !here {
+		c.config.Logger.Debug("mpi connection ended by its peer", "conn", c, "why", why)
+	}
 	if l != nil {
 		l.lost(c)
 	}

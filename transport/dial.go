@@ -46,7 +46,7 @@ func dial(ctx context.Context, addr string, config Config) (*Conn, Addr, error) 
 	if err := ctx.Err(); err != nil {
 		return nil, peer, err
 	}
-	n.logger.Store(config.Logger)
+	n.tellTo(config.Logger)
 	if config.ConnectTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, config.ConnectTimeout)
@@ -57,10 +57,13 @@ func dial(ctx context.Context, addr string, config Config) (*Conn, Addr, error) 
 	for pause := time.Millisecond; ; pause = min(2*pause, longest) {
 		c, err := n.try(ctx, peer, config)
 		if err == nil {
-			n.log().Debug("mpi connection dialed", "conn", c)
+			config.Logger.Debug("mpi connection dialed", "conn", c, "took", time.Since(began))
 			return c, peer, nil
 		}
 		if errors.Is(err, ErrRefused) {
+			if !errors.Is(last, ErrRefused) {
+				config.Logger.Debug("mpi connection refused, trying again", "addr", peer, "err", err)
+			}
 			last = err
 		} else if ctx.Err() == nil {
 			return nil, peer, err // no use to try again
@@ -140,6 +143,7 @@ func (c *Conn) answered(m control) {
 		n.mu.Lock()
 		n.join(c)
 		n.mu.Unlock()
+		n.counts.dialed.Add(1)
 		c.end.Connect(m.from, m.limits)
 		n.send(c.peer.Rank, control{kind: msgConfirm, to: m.from})
 	}

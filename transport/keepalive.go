@@ -106,10 +106,12 @@ func (n *node) look(now time.Time, late time.Duration) {
 	}
 	n.mu.Unlock()
 	for _, rank := range ask {
+		n.counts.pings.Add(1)
 		n.send(rank, control{kind: msgPing})
 	}
 	for _, l := range lost {
-		n.log().Warn("mpi connection lost", "conn", l.conn, "err", l.err)
+		n.counts.lost.Add(1)
+		l.conn.config.Logger.Warn("mpi connection lost", "conn", l.conn, "err", l.err)
 		l.conn.lose(l.err)
 	}
 }

@@ -31,6 +31,7 @@ func Listen(ctx context.Context, addr string, config Config) (*Listener, error) 
 	if err != nil {
 		return nil, opError("listen", nil, nil, err)
 	}
+	l.config.Logger.Debug("mpi listener opened", "addr", l.actual)
 	return l, nil
 }
 
@@ -54,7 +55,7 @@ func listen(ctx context.Context, addr string, config Config) (*Listener, error) 
 		return nil, fmt.Errorf("address %v is of rank %d, this is rank %d: listen to %v", given, actual.Rank, n.link.Rank(), Addr{Rank: ThisRank, Service: given.Service})
 	}
 	l := &Listener{node: n, config: config, given: given, actual: actual, ready: make(chan struct{}, 1), closing: make(chan struct{})}
-	n.logger.Store(config.Logger)
+	n.tellTo(config.Logger)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -145,6 +146,7 @@ func (l *Listener) Close() error {
 	l.queue = nil
 	n.mu.Unlock()
 	close(l.closing)
+	l.config.Logger.Debug("mpi listener closed", "addr", l.actual, "dropped", len(queue))
 	for _, c := range queue {
 		_ = c.close(-1)
 	}
@@ -155,6 +157,7 @@ func (l *Listener) Close() error {
 func (n *node) dialed(source int, m control) {
 	speaks := n.versions.Load()
 	refuse := func(reason uint8) {
+		n.counts.refused.Add(1)
 		n.send(source, control{kind: msgRefuse, to: m.from, least: speaks.least, most: speaks.most, reason: reason})
 	}
 	version := min(speaks.most, m.most)
@@ -168,11 +171,12 @@ func (n *node) dialed(source int, m control) {
 	switch {
 	case l == nil:
 		n.mu.Unlock()
+		n.log().Debug("mpi connection refused: nobody listens", "rank", source, "service", m.service)
 		refuse(refusedNobody)
 		return
 	case len(l.queue)+l.half >= l.config.Backlog:
 		n.mu.Unlock()
-		n.log().Warn("mpi connection refused: too many wait for Accept", "rank", source, "addr", l.actual)
+		l.config.Logger.Warn("mpi connection refused: too many wait for Accept", "rank", source, "addr", l.actual)
 		refuse(refusedBacklog)
 		return
 	}
@@ -216,7 +220,8 @@ func (c *Conn) confirmed() {
 		l.queue = append(l.queue, c)
 	}
 	n.mu.Unlock()
-	n.log().Debug("mpi connection accepted", "conn", c)
+	n.counts.accepted.Add(1)
+	c.config.Logger.Debug("mpi connection accepted", "conn", c)
 	if late {
 		c.mu.Lock()
 		c.listener = nil

@@ -14,7 +14,7 @@ import (
 type node struct {
 	link     inner.Connections
 	versions atomic.Pointer[versions]
-	logger   atomic.Value // *slog.Logger, of the last Config
+	logger   atomic.Value // *slog.Logger, of the last Config that had one
 
 	mu        sync.Mutex
 	ended     bool // Finalize was called
@@ -22,7 +22,10 @@ type node struct {
 	conns     map[uint32]*Conn // by their number here, until both sides have ended them
 	last      uint32           // the number of the last connection
 	peers     map[int]*peer
-	ticking   bool // the goroutine of keepalive.go runs
+	ticking   bool  // the goroutine of keepalive.go runs
+	over      Stats // of the connections that were removed
+
+	counts counters
 }
 
 // versions of the protocol that a process speaks.
@@ -57,6 +60,14 @@ func openNode() (*node, error) {
 }
 
 func (n *node) log() *slog.Logger { return n.logger.Load().(*slog.Logger) }
+
+// tellTo makes the logger of a Config the one that is told of what belongs to no
+// connection.
+func (n *node) tellTo(l *slog.Logger) {
+	if l.Handler() != slog.DiscardHandler {
+		n.logger.Store(l)
+	}
+}
 
 // send sends a control message. It does not wait. An error of MPI here would be met
 // by the messages of the connection, too.
@@ -119,6 +130,7 @@ func (n *node) remove(c *Conn) {
 	delete(n.conns, c.id)
 	if there {
 		n.leave(c)
+		n.over.add(c.Stats())
 	}
 	n.mu.Unlock()
 	if there {
