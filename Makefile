@@ -14,6 +14,9 @@ GOTOOL := $(GO) tool -modfile=tools/go.mod
 ARGS ?=
 SCRIPTS := scripts/setup scripts/test-mpis scripts/cuda-openmpi $(addprefix scripts/gpu-check/,build run test.sh) .ci/run scripts/hosts/agent scripts/hosts/test.sh $(addprefix scripts/mpirun/,common.sh openmpi openmpi-ucx mpich mvapich2-gdr slurm.sbatch test.sh)
 
+# Modules of their own, for their dependencies' sake. A user has them beside the library.
+MODULES := examples/net metrics/prometheus
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +42,7 @@ test: ## vet, and run all tests, under each MPI that is installed
 	@scripts/setup test
 	$(GO) vet ./...
 	$(GO) test -count=1 -timeout 20m $(ARGS) ./...
+	for m in $(MODULES); do (cd $$m && $(GO) vet ./... && MPI4GO_TEST_MPIS=$${MPI4GO_TEST_MPIS-openmpi,mpich} $(GO) test -count=1 -timeout 20m $(ARGS) ./...); done
 
 .PHONY: test-unit
 test-unit: ## run only the tests that need no MPI
@@ -84,6 +88,17 @@ race: ## run all tests with the race detector
 	@scripts/setup test
 	$(GO) test -race -count=1 -timeout 20m $(ARGS) ./...
 
+# How many minutes of soak, under each MPI.
+SOAK ?= 10
+
+.PHONY: soak
+soak: ## have connections come and go for SOAK minutes, under each MPI, with the race detector
+	@[[ '$(SOAK)' =~ ^[1-9][0-9]*$$ ]] || { echo "make soak SOAK=N: N is a number of minutes, not '$(SOAK)'" >&2; exit 2; }
+	@scripts/setup test
+	MPI4GO_TEST_SOAK=$(SOAK)m MPI4GO_TEST_TIMEOUT=$$(($(SOAK) + 5))m \
+	MPI4GO_TEST_MPIS=$${MPI4GO_TEST_MPIS-openmpi,mpich} MPI4GO_TEST_RANKS=$${MPI4GO_TEST_RANKS-2} \
+		$(GO) test -race -count=1 -v -timeout 0 -run '^TestSoak$$' $(ARGS) ./transport
+
 .PHONY: cgocheck
 cgocheck: ## run all tests with the full check of the cgo pointer rules
 	@scripts/setup test
@@ -106,6 +121,7 @@ lint: ## check formatting, vet, staticcheck, and the shell scripts
 	@files=$$($(GOTOOL) gofumpt -l .); [[ -z $$files ]] || { printf 'gofumpt would change:\n%s\n' "$$files"; exit 1; }
 	$(GO) vet ./...
 	$(GOTOOL) staticcheck ./...
+	for m in $(MODULES); do (cd $$m && $(GO) vet ./... && $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck ./...); done
 	shellcheck -x $(SCRIPTS)
 
 .PHONY: cuda-headers

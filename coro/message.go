@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/trace"
 	"slices"
 	"sync"
 
@@ -200,6 +201,7 @@ func (s *sending) await(ctx context.Context) error {
 		return fmt.Errorf("sendmessage: %w", err)
 	}
 	if s.waits {
+		defer trace.StartRegion(ctx, "mpi sendmessage").End()
 		if err := s.ch.await(ctx, s.ready); err != nil {
 			s.ch.posted(&s.sender, false)
 			return fmt.Errorf("sendmessage: %w", err)
@@ -467,6 +469,7 @@ func (r *receiving) init(c *mpicomm.Comm, source, tag int, into []mem.Buffer, al
 // await waits until a message has matched.
 func (r *receiving) await(ctx context.Context) error {
 	if r.waits {
+		defer trace.StartRegion(ctx, "mpi recvmessage").End()
 		if err := r.ch.await(ctx, r.ready); err != nil {
 			r.ch.giveUp(&r.receiver)
 			return fmt.Errorf("recvmessage: %w", err)

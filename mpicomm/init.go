@@ -235,6 +235,7 @@ func (p *process) startEngine() {
 		Funnel:      p.funnel,
 		Bells:       p.bells,
 		AllRing:     !p.attached, // the owner's own calls do not
+		Describe:    func(op *progress.Op) (kind, which string) { return kindNames[op.Kind], what(op) },
 		Patience: cmpi.Patience{
 			Spin:    int64(100 * time.Microsecond),
 			Hot:     int64(100 * time.Microsecond),

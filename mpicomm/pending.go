@@ -62,8 +62,8 @@ var kindNames = map[uint8]string{
 	cmpi.Scatter: "iscatter", cmpi.Scatterv: "iscatterv", cmpi.Alltoall: "ialltoall", cmpi.Alltoallv: "ialltoallv",
 }
 
-// describe says what an operation is, and where it was started if that is known.
-func describe(op *progress.Op) string {
+// what says what an operation is.
+func what(op *progress.Op) string {
 	spec, _ := op.At(0)
 	name := kindNames[spec.Kind]
 	if spec.Peer != none {
@@ -75,6 +75,12 @@ func describe(op *progress.Op) string {
 	if n := op.N(); n > 1 {
 		name = fmt.Sprintf("a set of %d operations, the first: %s", n, name)
 	}
+	return name
+}
+
+// describe says what an operation is, and where it was started if that is known.
+func describe(op *progress.Op) string {
+	name := what(op)
 	if t := op.Started(); t != nil {
 		return fmt.Sprintf("%s, started %v ago at %s", name, time.Since(t.At).Round(time.Millisecond), place(t))
 	}

@@ -80,6 +80,7 @@ func (c *Conn) String() string { return fmt.Sprintf("%v-%v", c.local, c.peer) }
 // [*PeerLostError], which all wrap net.ErrClosed; os.ErrDeadlineExceeded; the
 // context's; mpicomm.ErrCount for a message beyond the limits of either side.
 func (c *Conn) SendMessage(ctx context.Context, frames []mem.Buffer) error {
+	defer region(ctx, "mpi write", c).End()
 	ctx, side, free := c.write.with(ctx)
 	err := c.end.Send(ctx, frames)
 	free()
@@ -132,6 +133,7 @@ func (c *Conn) RecvMessageAlloc(ctx context.Context, alloc func([]coro.FrameInfo
 }
 
 func (c *Conn) receive(ctx context.Context, from func(context.Context) ([]mem.Buffer, error)) ([]mem.Buffer, error) {
+	defer region(ctx, "mpi read", c).End()
 	ctx, side, free := c.read.with(ctx)
 	frames, err := from(ctx)
 	free()

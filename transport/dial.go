@@ -52,6 +52,7 @@ func dial(ctx context.Context, addr string, config Config) (*Conn, Addr, error) 
 		ctx, cancel = context.WithTimeout(ctx, config.ConnectTimeout)
 		defer cancel()
 	}
+	defer region(ctx, "mpi dial", peer).End()
 	began, last := time.Now(), ErrUnreachable
 	const longest = 50 * time.Millisecond
 	for pause := time.Millisecond; ; pause = min(2*pause, longest) {

@@ -79,6 +79,7 @@ func (l *Listener) ContactAddr() Addr { return l.actual }
 //
 // Errors: the context's; [ErrClosedHere], which wraps net.ErrClosed, after Close.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	defer region(ctx, "mpi accept", l.actual).End()
 	for {
 		n := l.node
 		n.mu.Lock()

@@ -76,7 +76,7 @@ func comments(t *testing.T) (all []page) {
 
 var (
 	linkInPage = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	pathInText = regexp.MustCompile("(?:^|[\\s(`\"])((?:docs|scripts|internal|coro|mpicomm|mem|gpu|transport|cmd|bench|examples|tools)/[\\w./-]*\\w)")
+	pathInText = regexp.MustCompile("(?:^|[\\s(`\"])((?:docs|scripts|internal|coro|mpicomm|mem|gpu|transport|cmd|bench|examples|tools|metrics)/[\\w./-]*\\w)")
 	notInSlug  = regexp.MustCompile(`[^\w\- ]`)
 )
 

@@ -20,6 +20,9 @@ type Config struct {
 	Funnel      bool        // one thread, which runs Engine.Funnel, makes every MPI call
 	Bells       *cmpi.Bells // or nil
 	AllRing     bool        // every message of this process comes with a bell
+
+	// Describe names the kind of an operation, and says which it is, for an execution trace.
+	Describe func(op *Op) (kind, which string)
 }
 
 // Engine drives the operations of one process.

@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"runtime"
+	"runtime/trace"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,7 @@ func (e *Engine) Wait(ctx context.Context, op *Op) error {
 		return nil
 	}
 	if !op.awaited.CompareAndSwap(false, true) {
-		return waitChan(ctx, op) // another goroutine waits for it already
+		return e.waitChan(ctx, op) // another goroutine waits for it already
 	}
 	defer op.awaited.Store(false)
 	w := &op.own
@@ -59,9 +60,9 @@ func (e *Engine) Wait(ctx context.Context, op *Op) error {
 	}
 	w.need.Store(1)
 	if !op.waiter.CompareAndSwap(nil, w) {
-		return waitChan(ctx, op) // it is done, or among those of a WaitFor
+		return e.waitChan(ctx, op) // it is done, or among those of a WaitFor
 	}
-	if op.slot != nil && e.tryLead() && e.lead(ctx, nil, op.target(), 1, op) || !e.sleep(ctx, w) {
+	if op.slot != nil && e.tryLead() && e.lead(ctx, nil, op.target(), 1, op) || !e.sleep(ctx, w, op) {
 		// It is done, or the context has ended.
 		if op.waiter.CompareAndSwap(w, nil) {
 			return ctx.Err()
@@ -72,9 +73,12 @@ func (e *Engine) Wait(ctx context.Context, op *Op) error {
 }
 
 // waitChan is Wait for those who are not the first.
-func waitChan(ctx context.Context, op *Op) error {
+func (e *Engine) waitChan(ctx context.Context, op *Op) error {
 	if op.Done() {
 		return nil
+	}
+	if trace.IsEnabled() {
+		defer e.region(ctx, op).End()
 	}
 	select {
 	case <-op.Chan():
@@ -84,9 +88,12 @@ func waitChan(ctx context.Context, op *Op) error {
 	}
 }
 
-// sleep parks until the waiter is notified or the context ends, which returns
-// false.
-func (e *Engine) sleep(ctx context.Context, w *Waiter) bool {
+// sleep parks until the waiter, of an operation or the first of some, is notified or
+// the context ends, which returns false.
+func (e *Engine) sleep(ctx context.Context, w *Waiter, op *Op) bool {
+	if trace.IsEnabled() {
+		defer e.region(ctx, op).End()
+	}
 	if ctx.Done() == nil {
 		<-w.ch
 		return true
@@ -97,6 +104,14 @@ func (e *Engine) sleep(ctx context.Context, w *Waiter) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// region shows in an execution trace that the goroutine is about to park.
+func (e *Engine) region(ctx context.Context, op *Op) *trace.Region {
+	kind, which := e.Describe(op)
+	r := trace.StartRegion(ctx, "mpi "+kind)
+	trace.Log(ctx, "mpi", which)
+	return r
 }
 
 // waited is what a leader polls for.
@@ -207,7 +222,7 @@ func (e *Engine) WaitFor(ctx context.Context, want, n int, at func(int) *Op) err
 		switch {
 		case e.tryLead() && e.leadOn(ctx, w.id, int(left), w):
 			<-w.ch
-		case !e.sleep(ctx, w):
+		case !e.sleep(ctx, w, at(0)):
 			token, err = false, ctx.Err()
 		}
 	}
