@@ -178,6 +178,7 @@ func TestMessageOrder(t *testing.T) {
 	defer func() { require.NoError(t, other.Destroy()) }()
 	delay(t, 10000)
 	lengths := []int{100, 3 << 20, 70000}
+	shortest := time.Hour
 	for range 3 {
 		out, in := newGroup(t, lengths, only(mem.Device)), newGroup(t, lengths, only(mem.Device))
 		var send, recv []mem.Buffer
@@ -189,13 +190,14 @@ func TestMessageOrder(t *testing.T) {
 		began := time.Now()
 		r, err := coro.IsendMessage(c, send, peer, 1)
 		require.NoError(t, err)
-		require.Less(t, time.Since(began), 8*time.Millisecond, "it waits for the device")
+		shortest = min(shortest, time.Since(began))
 		_, err = coro.RecvMessageInto(ctx, c, recv, peer, 1)
 		require.NoError(t, err)
 		in.requirePattern(t, ctx, other, 1) // on the stream
 		_, err = r.Wait(ctx)
 		require.NoError(t, err)
 	}
+	require.Less(t, shortest, 8*time.Millisecond, "it waits for the device")
 }
 
 // TestMessageInFlight ends the context of a message that the device holds up.
