@@ -56,6 +56,12 @@ test-hosts: ## run the core tests and pingpong on two hosts made of network name
 # The configurations of the CUDA-enabled Open MPI, which have to be there for this.
 CUDA_MPIS := openmpi-cuda,openmpi-cuda-noipc,openmpi-cuda-tcp
 
+.PHONY: test-bells
+test-bells: ## test with doorbells that never ring, and with a flood of them
+	@scripts/setup test
+	MPI4GO_TEST_MPIS=openmpi-drop,mpich-flood MPI4GO_TEST_REQUIRE=openmpi-drop,mpich-flood MPI4GO_TEST_RANKS=2 \
+		$(GO) test -count=1 -timeout 20m $(ARGS) ./coro ./mpicomm ./transport
+
 .PHONY: test-cuda
 test-cuda: ## build a CUDA-enabled Open MPI if need be, and test device memory over it and over the others
 	@scripts/setup test

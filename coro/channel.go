@@ -58,6 +58,7 @@ type peer struct {
 	rank     int
 	slots    slots
 	streams  map[streamKey]*stream // in use, and some that were
+	recent   *stream               // one of them, which was used last
 	owed     []uint16              // slots of its messages that we have to acknowledge
 	heard    uint64                // headers from it so far
 	broken   error                 // why nothing more can be understood of what it sends

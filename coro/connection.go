@@ -117,6 +117,18 @@ func (e *end) Connect(remote uint32, limits wire.Limits) {
 }
 
 func (e *end) Send(ctx context.Context, frames []mem.Buffer) error {
+	return e.send(ctx, frames, func(s *sending) error { return s.send(ctx) })
+}
+
+func (e *end) Post(ctx context.Context, frames []mem.Buffer) (request any, err error) {
+	err = e.send(ctx, frames, func(s *sending) (err error) {
+		request, err = s.post()
+		return err
+	})
+	return request, err
+}
+
+func (e *end) send(ctx context.Context, frames []mem.Buffer, move func(*sending) error) error {
 	s := sendings.Get().(*sending)
 	defer s.free()
 	s.ch, s.key, s.dest, s.limits = e.ch, e.out.key, e.out.peer.rank, e.limits
@@ -129,7 +141,7 @@ func (e *end) Send(ctx context.Context, frames []mem.Buffer) error {
 	if err := s.await(ctx); err != nil {
 		return err
 	}
-	if err := s.send(ctx); err != nil {
+	if err := move(s); err != nil {
 		return err
 	}
 	bytes := 0

@@ -46,24 +46,10 @@ func IsendMessage(c *mpicomm.Comm, frames []mem.Buffer, dest, tag int) (*Message
 	if err := s.await(context.Background()); err != nil {
 		return nil, err
 	}
-	var room [4]mpicomm.Op
-	ops, err := s.operations(room[:0])
+	request, err := s.post()
 	if err != nil {
 		return nil, err
 	}
-	if len(s.late) > 0 {
-		request, err := s.sendLate(ops)
-		if err != nil {
-			return nil, err
-		}
-		return &MessageRequest{request: request}, nil
-	}
-	request, err := mpicomm.Post(ops...)
-	if err != nil {
-		return nil, s.notSent(err)
-	}
-	s.onPosted()
-	s.buffer = nil // it goes with the request
 	return &MessageRequest{request: request}, nil
 }
 

@@ -64,6 +64,7 @@ type box struct {
 // there are many of the others, but for receivers of any source or tag.
 type matching struct {
 	boxes       map[boxKey]*box
+	recent      *box // one of them, which was looked for last
 	calls       uint64
 	wild        int      // receivers of any source or tag that wait
 	first, last *arrival // of all that are kept
@@ -73,8 +74,20 @@ type matching struct {
 // spareBoxes is how many empty boxes are kept for their next use.
 const spareBoxes = 256
 
+// find is the box of a key, nil if there is none.
+func (m *matching) find(key boxKey) *box {
+	if m.recent == nil || m.recent.key != key {
+		b := m.boxes[key]
+		if b == nil {
+			return nil
+		}
+		m.recent = b
+	}
+	return m.recent
+}
+
 func (m *matching) box(key boxKey) *box {
-	b := m.boxes[key]
+	b := m.find(key)
 	if b == nil {
 		b = &box{key: key}
 		m.boxes[key] = b
@@ -86,6 +99,9 @@ func (m *matching) box(key boxKey) *box {
 func (m *matching) tidy(b *box) {
 	if len(m.boxes) > spareBoxes && b.kept.len() == 0 && b.waiting.len() == 0 {
 		delete(m.boxes, b.key)
+		if m.recent == b {
+			m.recent = nil
+		}
 	}
 }
 
@@ -98,7 +114,7 @@ func (r *receiver) fits(a *arrival) bool {
 // receiver takes the receiver of a message, if one waits.
 func (m *matching) receiver(a *arrival) *receiver {
 	key := boxKey{a.prefix.Comm, int32(a.source), int32(a.prefix.Tag)}
-	best := m.boxes[key]
+	best := m.find(key)
 	if best != nil && best.waiting.len() == 0 {
 		best = nil
 	}

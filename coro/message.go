@@ -250,6 +250,25 @@ func (s *sending) send(ctx context.Context) error {
 	return err
 }
 
+// post sends the message, whose turn it is, and does not wait for that.
+func (s *sending) post() (*mpicomm.Request, error) {
+	var room [4]mpicomm.Op
+	ops, err := s.operations(room[:0])
+	if err != nil {
+		return nil, err
+	}
+	if len(s.late) > 0 {
+		return s.sendLate(ops)
+	}
+	request, err := mpicomm.Post(ops...)
+	if err != nil {
+		return nil, s.notSent(err)
+	}
+	s.onPosted()
+	s.buffer = nil // it goes with the request
+	return request, nil
+}
+
 // operations appends those of the message to ops.
 func (s *sending) operations(ops []mpicomm.Op) ([]mpicomm.Op, error) {
 	ch, slot := s.ch, int(s.slot)

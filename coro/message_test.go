@@ -192,7 +192,7 @@ func TestMessageBackpressure(t *testing.T) {
 	ctx := mpitest.Context(t)
 	const n = 1000
 	if c.Rank() == 0 {
-		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		sent, err := 0, error(nil)
 		for ; err == nil; sent++ {
@@ -344,10 +344,11 @@ func TestMessageCancel(t *testing.T) {
 	c := mpitest.Pair(t)
 	ctx := mpitest.Context(t)
 	if c.Rank() == 0 {
-		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		frames := framesOf([]int{10, 8 << 20}, 1)
+		short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		// The receiver is not there, so a long message cannot get through.
-		err := coro.SendMessage(short, c, framesOf([]int{10, 8 << 20}, 1), 1, 1)
+		err := coro.SendMessage(short, c, frames, 1, 1)
 		var flight *mpicomm.InFlightError
 		require.ErrorAs(t, err, &flight)
 		require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -104,11 +104,15 @@ const spareStreams = 256
 
 // stream is the one of a name. The caller holds mu.
 func (p *peer) stream(key streamKey) *stream {
+	if s := p.recent; s != nil && s.key == key {
+		return s
+	}
 	s := p.streams[key]
 	if s == nil {
 		s = &stream{key: key, peer: p, failed: p.broken}
 		p.streams[key] = s
 	}
+	p.recent = s
 	return s
 }
 
@@ -247,5 +251,8 @@ func (ch *channel) failSenders(s *stream, err error) {
 func (s *stream) forget() {
 	if len(s.peer.streams) > spareStreams && s.unacked == 0 && s.queue.len() == 0 && !s.posting && !s.kept && !s.wants {
 		delete(s.peer.streams, s.key)
+		if s.peer.recent == s {
+			s.peer.recent = nil
+		}
 	}
 }

@@ -40,7 +40,14 @@ var forever = context.Background()
 
 // memoryOf looks at a frame. It returns nil for one that needs no care.
 func memoryOf(b mem.Buffer) (device.Memory, error) {
-	if b.Plain() || b.Len() == 0 {
+	if b.Plain() {
+		return nil, nil
+	}
+	return memoryInUse(b)
+}
+
+func memoryInUse(b mem.Buffer) (device.Memory, error) {
+	if b.Len() == 0 {
 		return nil, nil
 	}
 	d := device.Registered()

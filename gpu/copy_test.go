@@ -168,7 +168,7 @@ func TestMemcpyWithoutPatience(t *testing.T) {
 	unchanged(t, "violations")
 	d := open(t)
 	s, b, other := stream(t, d), alloc(t, d, 1<<20), alloc(t, d, 1<<20)
-	delay(t, 100000)
+	delay(t, 500_000)
 	host := make([]byte, 1<<20)
 	cause := errors.New("enough")
 	for _, f := range []func(context.Context) error{
@@ -180,7 +180,7 @@ func TestMemcpyWithoutPatience(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), 5*time.Millisecond, cause)
 		began := time.Now()
 		require.ErrorIs(t, f(ctx), cause)
-		require.Less(t, time.Since(began), 80*time.Millisecond)
+		require.Less(t, time.Since(began), 400*time.Millisecond)
 		cancel()
 		runtime.GC()
 	}

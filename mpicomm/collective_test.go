@@ -536,7 +536,7 @@ func TestCancelledCollective(t *testing.T) {
 	mine := make([]int64, 1000)
 	mine[999] = 5
 	if c.Rank() == 0 {
-		ctx, cancel := context.WithTimeout(mpitest.Context(t), 20*time.Millisecond)
+		ctx, cancel := context.WithTimeout(mpitest.Context(t), 100*time.Millisecond)
 		defer cancel()
 		err := mpicomm.Allreduce(ctx, c, mine, sum, mpicomm.Sum)
 		var flight *mpicomm.InFlightError

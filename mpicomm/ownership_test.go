@@ -347,7 +347,7 @@ var ownerships = []ownership{
 		"the same, context ends",
 		func(t *testing.T, c *mpicomm.Comm, tag int) {
 			data := pattern(long, tag)
-			ctx, cancel := context.WithTimeout(mpitest.Context(t), 20*time.Millisecond)
+			ctx, cancel := context.WithTimeout(mpitest.Context(t), 100*time.Millisecond)
 			defer cancel()
 			var flight *mpicomm.InFlightError
 			require.ErrorAs(t, coro.SendMessage(ctx, c, []mem.Buffer{mem.Of(data), mem.Of(data[:3])}, 1, tag), &flight)

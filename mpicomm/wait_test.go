@@ -125,7 +125,7 @@ func TestDone(t *testing.T) {
 
 // soon is a context that ends after a moment in which nothing happens.
 func soon(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(mpitest.Context(t), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(mpitest.Context(t), 50*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx
 }

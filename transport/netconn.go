@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/mpi4go/mpi4go/coro"
@@ -17,13 +18,23 @@ type netConn struct {
 	*Conn
 
 	writing sync.Mutex
+	flying  []flight      // pieces that are on their way, oldest first; under writing
 	reading chan struct{} // held by the one reader
 	rest    []byte        // of a message that was read in part; under reading
 	block   *[]byte       // its memory, if that is of the pool
 }
 
-// pieceSize is how much of a long Write travels as one message.
-const pieceSize = 256 << 10
+const (
+	pieceSize = 256 << 10 // how much of a long Write travels as one message
+	aloft     = 4         // how many long messages may be on their way
+	short     = 3 << 10   // messages that go out in the header: they do not wait for the reader
+)
+
+// flight is a piece on its way.
+type flight struct {
+	request *mpicomm.Request
+	block   *[]byte
+}
 
 var pieces = sync.Pool{New: func() any { b := make([]byte, pieceSize); return &b }}
 
@@ -32,7 +43,7 @@ var pieces = sync.Pool{New: func() any { b := make([]byte, pieceSize); return &b
 // mixed with SendMessage and RecvMessage, but closing, deadlines and Stats are shared.
 //
 // Write copies what it is given, and returns when that is on its way; it waits while
-// the peer does not read. Read returns io.EOF after the peer has closed the
+// the peer does not read: a MiB may be under way, and 64 messages. Read returns io.EOF after the peer has closed the
 // connection. Close does not wait for a Write of another goroutine, which then fails
 // with an error that wraps net.ErrClosed.
 func (c *Conn) NetConn() net.Conn {
@@ -65,14 +76,56 @@ func (c *netConn) Write(p []byte) (n int, err error) {
 // writePiece sends a copy of p as a message of one frame. While that is under way the
 // copy belongs to the library.
 func (c *netConn) writePiece(p []byte) error {
-	b := pieces.Get().(*[]byte)
-	err := c.SendMessage(context.Background(), []mem.Buffer{mem.Of((*b)[:copy(*b, p)])})
-	var flight *mpicomm.InFlightError
-	if errors.As(err, &flight) {
-		return nil // the next piece will find what has ended
+	ctx, side, free := c.write.with(context.Background())
+	defer free()
+	if err := c.land(ctx); err != nil {
+		return c.failure("write", side, err)
 	}
-	pieces.Put(b)
-	return err
+	b := pieces.Get().(*[]byte)
+	frames := []mem.Buffer{mem.Of((*b)[:copy(*b, p)])}
+	if len(p) <= short {
+		err := c.end.Send(ctx, frames)
+		var flight *mpicomm.InFlightError
+		switch {
+		case err == nil:
+		case errors.As(err, &flight):
+			return nil // the next piece will find what has ended
+		default:
+			err = c.failure("write", side, err)
+		}
+		pieces.Put(b)
+		return err
+	}
+	request, err := c.end.Post(ctx, frames)
+	if err != nil {
+		pieces.Put(b)
+		return c.failure("write", side, err)
+	}
+	c.flying = append(c.flying, flight{request.(*mpicomm.Request), b})
+	return nil
+}
+
+// land takes back the memory of pieces that have arrived, and waits until few enough
+// are on their way.
+func (c *netConn) land(ctx context.Context) error {
+	for len(c.flying) > 0 {
+		first := c.flying[0]
+		_, done, err := first.request.Test()
+		if !done {
+			if len(c.flying) < aloft {
+				break
+			}
+			if _, err = first.request.Wait(ctx); ctx.Err() != nil {
+				break
+			}
+		}
+		c.flying = slices.Delete(c.flying, 0, 1)
+		pieces.Put(first.block)
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 // Read reads what there is, at least a byte.

@@ -178,6 +178,7 @@ func TestMessageOrder(t *testing.T) {
 	defer func() { require.NoError(t, other.Destroy()) }()
 	delay(t, 10000)
 	lengths := []int{100, 3 << 20, 70000}
+	shortest := time.Hour
 	for range 3 {
 		out, in := newGroup(t, lengths, only(mem.Device)), newGroup(t, lengths, only(mem.Device))
 		var send, recv []mem.Buffer
@@ -189,13 +190,14 @@ func TestMessageOrder(t *testing.T) {
 		began := time.Now()
 		r, err := coro.IsendMessage(c, send, peer, 1)
 		require.NoError(t, err)
-		require.Less(t, time.Since(began), 8*time.Millisecond, "it waits for the device")
+		shortest = min(shortest, time.Since(began))
 		_, err = coro.RecvMessageInto(ctx, c, recv, peer, 1)
 		require.NoError(t, err)
 		in.requirePattern(t, ctx, other, 1) // on the stream
 		_, err = r.Wait(ctx)
 		require.NoError(t, err)
 	}
+	require.Less(t, shortest, 8*time.Millisecond, "it waits for the device")
 }
 
 // TestMessageInFlight ends the context of a message that the device holds up.
@@ -205,9 +207,9 @@ func TestMessageInFlight(t *testing.T) {
 	ctx := mpitest.Context(t)
 	m := newGroup(t, []int{3 << 20, 1000}, only(mem.Device))
 	if c.Rank() == 0 {
-		delay(t, 50000)
+		delay(t, 300_000)
 		m.fill(t, stream, 1)
-		soon, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+		soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		err := coro.SendMessage(soon, c, m.frames(), 1, 1)
 		var flight *mpicomm.InFlightError

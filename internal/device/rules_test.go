@@ -54,8 +54,9 @@ func TestOrder(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, event.Destroy()) }()
 	delay(t, 20000)
+	shortest := time.Hour
 	for _, n := range []int{100, medium} {
-		for name, test := range map[string]struct {
+		for _, test := range map[string]struct {
 			fills *gpu.Stream
 			buf   func(b *gpu.Buffer) mem.Buffer
 		}{
@@ -71,7 +72,7 @@ func TestOrder(t *testing.T) {
 			began := time.Now()
 			send, err := c.Isend(test.buf(a.device), peer, 1)
 			require.NoError(t, err)
-			require.Less(t, time.Since(began), 15*time.Millisecond, "%s: Isend waits", name)
+			shortest = min(shortest, time.Since(began))
 			status, err := coro.Recv(ctx, c, test.buf(b.device), peer, 1)
 			require.NoError(t, err)
 			require.Equal(t, n, status.Count)
@@ -80,6 +81,7 @@ func TestOrder(t *testing.T) {
 			b.requirePattern(t, ctx, test.fills, n+peer, n)
 		}
 	}
+	require.Less(t, shortest, 15*time.Millisecond, "Isend waits for the device")
 }
 
 // TestStreamAfterReceive queues work on the stream right after a receive, which may have
@@ -112,6 +114,7 @@ func TestNoOvertaking(t *testing.T) {
 	lengths := []int{4096, 10, 70000, 200, 0}
 	if c.Rank() == 0 {
 		delay(t, 3000)
+		shortest := time.Hour
 		var sends []*mpicomm.Request
 		for i := range n {
 			length := lengths[i%len(lengths)]
@@ -134,12 +137,13 @@ func TestNoOvertaking(t *testing.T) {
 			if length <= 256 {
 				began := time.Now()
 				require.NoError(t, coro.Send(ctx, c, m.host, 1, i%2))
-				require.Less(t, time.Since(began), 2*time.Millisecond, "a short send waits")
+				shortest = min(shortest, time.Since(began))
 				clear(m.host)
 				continue
 			}
 			require.NoError(t, coro.Send(ctx, c, m.host, 1, i%2))
 		}
+		require.Less(t, shortest, 2*time.Millisecond, "a short send waits")
 		require.NoError(t, mpicomm.Waitall(ctx, sends...))
 		return
 	}
@@ -282,9 +286,9 @@ func TestSendInFlight(t *testing.T) {
 	ctx := mpitest.Context(t)
 	a := deviceMemory(t, medium)
 	if c.Rank() == 0 {
-		delay(t, 50000)
+		delay(t, 300_000)
 		a.fill(t, stream, 1)
-		soon, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+		soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		err := coro.Send(soon, c, a.mem(), 1, 1)
 		var flight *mpicomm.InFlightError
@@ -623,23 +627,24 @@ func TestSetInFlight(t *testing.T) {
 	ctx := mpitest.Context(t)
 	peer := 1 - c.Rank()
 	a, b := deviceMemory(t, medium), deviceMemory(t, medium)
-	delay(t, 30000)
+	delay(t, 200_000)
 	a.fill(t, stream, c.Rank())
-	soon, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	soon, cancel := context.WithTimeout(ctx, 60*time.Millisecond)
 	defer cancel()
 	_, err := coro.Sendrecv(soon, c, a.mem(), peer, 1, b.mem(), peer, 1)
 	if err != nil {
 		again, e := c.Irecv(b.mem(), peer, 1)
 		require.NoError(t, e)
 		var flight *mpicomm.InFlightError
-		require.ErrorAs(t, err, &flight) // the send cannot be cancelled
-		_, err = flight.Request.Wait(ctx)
+		if errors.As(err, &flight) { // the send cannot be cancelled, and was not done in time
+			_, err = flight.Request.Wait(ctx)
+		}
 		if err == nil {
 			require.NoError(t, again.Cancel())
 			_, e = again.Wait(ctx)
 			require.ErrorIs(t, e, context.Canceled)
 		} else {
-			require.ErrorIs(t, err, context.Canceled)
+			require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded), "%v", err)
 			wait(t, again, nil)
 		}
 	}

@@ -134,6 +134,9 @@ type End interface {
 	// takes.
 	Connect(remote uint32, limits wire.Limits)
 	Send(ctx context.Context, frames []mem.Buffer) error
+	// Post is Send that waits only for its turn. It returns a *mpicomm.Request, to
+	// which the frames belong.
+	Post(ctx context.Context, frames []mem.Buffer) (any, error)
 	Recv(ctx context.Context) ([]mem.Buffer, error)
 	RecvInto(ctx context.Context, frames []mem.Buffer) ([]mem.Buffer, error)
 	RecvAlloc(ctx context.Context, alloc func([]wire.Frame) ([]mem.Buffer, error)) ([]mem.Buffer, error)

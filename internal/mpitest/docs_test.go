@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/doc/comment"
 	"go/importer"
 	"go/parser"
 	"go/token"
@@ -79,9 +80,6 @@ var (
 	notInSlug  = regexp.MustCompile(`[^\w\- ]`)
 )
 
-// made are the pages that a make target writes. They may be missing.
-var made = []string{"docs/comparison.md"} // make compare
-
 // TestLinks shows that every link in a page, and every path of the module in a page or
 // a comment, leads somewhere.
 func TestLinks(t *testing.T) {
@@ -89,7 +87,7 @@ func TestLinks(t *testing.T) {
 	root := mpitest.Root(t)
 	exists := func(name string) bool {
 		_, err := os.Stat(filepath.Join(root, name))
-		return err == nil || slices.Contains(made, name)
+		return err == nil
 	}
 	anchors := map[string]bool{} // page#heading, as GitHub makes them
 	texts := pages(t)
@@ -242,6 +240,23 @@ func (p page) snippets() (all []snippet) {
 	return all
 }
 
+// packageSnippets are the code blocks of the packages' comments.
+func packageSnippets(t *testing.T) (all []snippet) {
+	for _, s := range sources(t) {
+		if s.name != "doc.go" || !slices.Contains(public, s.folder) {
+			continue
+		}
+		var parser comment.Parser
+		for _, block := range parser.Parse(s.file.Doc.Text()).Content {
+			if code, ok := block.(*comment.Code); ok {
+				all = append(all, snippet{s.at(s.file), code.Text})
+			}
+		}
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
 // imported are the packages that a snippet which is no program may use without saying so.
 var imported = []string{"bytes", "context", "encoding/gob", "errors", "fmt", "log", "net/http", "os", "slices", "strings", "sync", "time"}
 
@@ -255,7 +270,7 @@ func (s snippet) asFunction(name string) string {
 // header is the beginning of a file of functions that uses packages as the code does.
 func header(t *testing.T, name, code string) string {
 	file, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+code, 0)
-	require.NoError(t, err)
+	require.NoError(t, err, code)
 	used := map[string]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
@@ -279,32 +294,31 @@ func header(t *testing.T, name, code string) string {
 	return text + ")\n" + code
 }
 
-// TestSnippetTypes shows that the Go code of all pages uses what exists as it may be
+// TestSnippetTypes shows that the Go code of all pages and package comments uses what exists as it may be
 // used. Other code than programs may be part of something: it may use variables that it does not
 // declare, and leave unused those that it does.
 func TestSnippetTypes(t *testing.T) {
 	mpitest.Alone(t)
 	packages := loadPackages(t)
 	aPart := regexp.MustCompile(`^undefined: [a-z]\w*$|^declared and not used|^no new variables`)
+	all := packageSnippets(t)
 	for _, p := range pages(t) {
-		for _, s := range p.snippets() {
-			code := s.code
-			if !s.isProgram() {
-				code = header(t, "p", s.asFunction("f"))
-			}
-			file, err := parser.ParseFile(packages.set, s.where, code, 0)
-			if err != nil {
-				t.Errorf("%s: %v", s.where, err)
-				continue
-			}
-			check := types.Config{Importer: packages.imp, Error: func(err error) {
-				e := err.(types.Error)
-				if s.isProgram() || !aPart.MatchString(e.Msg) {
-					t.Errorf("%s: %s", s.where, e.Msg)
-				}
-			}}
-			_, _ = check.Check("p", packages.set, []*ast.File{file}, nil)
+		all = append(all, p.snippets()...)
+	}
+	for _, s := range all {
+		code := s.code
+		if !s.isProgram() {
+			code = header(t, "p", s.asFunction("f"))
 		}
+		file, err := parser.ParseFile(packages.set, s.where, code, 0)
+		require.NoError(t, err)
+		check := types.Config{Importer: packages.imp, Error: func(err error) {
+			e := err.(types.Error)
+			if s.isProgram() || !aPart.MatchString(e.Msg) {
+				t.Errorf("%s: %s", s.where, e.Msg)
+			}
+		}}
+		_, _ = check.Check("p", packages.set, []*ast.File{file}, nil)
 	}
 }
 

@@ -33,8 +33,8 @@ var configurations = []configuration{
 		args: []string{"--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"},
 	},
 	{name: "openmpi-funneled", family: "openmpi", ranks: []int{2}, env: []string{"MPI4GO_THREAD_LEVEL=funneled"}},
-	{name: "openmpi-drop", family: "openmpi", ranks: []int{2}, env: []string{"MPI4GO_DOORBELL=drop"}},
-	{name: "mpich-flood", family: "mpich", ranks: []int{2}, env: []string{"MPI4GO_DOORBELL=flood"}},
+	{name: "openmpi-drop", family: "openmpi", ranks: []int{2}, env: []string{"MPI4GO_DOORBELL=drop"}, asked: true},
+	{name: "mpich-flood", family: "mpich", ranks: []int{2}, env: []string{"MPI4GO_DOORBELL=flood"}, asked: true},
 	// What scripts/cuda-openmpi has built, by each way in which it moves device memory.
 	{name: "openmpi-cuda", family: "openmpi-cuda", ranks: []int{2}, asked: true},
 	{
