@@ -60,7 +60,7 @@ CUDA_MPIS := openmpi-cuda,openmpi-cuda-noipc,openmpi-cuda-tcp
 test-bells: ## test with doorbells that never ring, and with a flood of them
 	@scripts/setup test
 	MPI4GO_TEST_MPIS=openmpi-drop,mpich-flood MPI4GO_TEST_REQUIRE=openmpi-drop,mpich-flood MPI4GO_TEST_RANKS=2 \
-		$(GO) test -count=1 -timeout 20m $(ARGS) ./coro ./mpicomm ./transport
+		$(GO) test -short -count=1 -timeout 20m $(ARGS) ./coro ./mpicomm ./transport
 
 .PHONY: test-cuda
 test-cuda: ## build a CUDA-enabled Open MPI if need be, and test device memory over it and over the others

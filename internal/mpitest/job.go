@@ -125,6 +125,9 @@ func EachCUDA(t *testing.T, f func(t *testing.T, mpi string)) {
 func each(t *testing.T, missing string, f func(t *testing.T, mpi string), configurations ...string) {
 	t.Helper()
 	Alone(t)
+	if testing.Short() {
+		t.Skip("starts jobs of its own: not with -short")
+	}
 	chosen, _, err := choose()
 	if err != nil {
 		t.Fatal(err)
