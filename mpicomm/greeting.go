@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/mpi4go/mpi4go/internal/cmpi"
-	"github.com/mpi4go/mpi4go/internal/device"
 )
 
 // greeting is what each rank tells all others in Init, padded with zeros. One without
@@ -16,12 +15,12 @@ type greeting [128]byte
 func (g *greeting) version() []byte { return g[:32] }
 func (g *greeting) host() []byte    { return g[32:96] } // HOST_NAME_MAX of Linux is 64
 func (g *greeting) bells() []byte   { return g[96 : 96+cmpi.IntroductionSize] }
-func (g *greeting) device() *byte   { return &g[126] } // 1: it has memory of devices
+func (g *greeting) device() *byte   { return &g[126] } // 1: it has opened a device
 func (g *greeting) debug() *byte    { return &g[127] } // 1: it checks the order of collectives
 
 // greet compares the versions of all ranks, since the wire protocols between them
 // have to match, and whether they check the order of collectives. It notes their
-// hosts, and which of them have memory of devices. Those of a host share their
+// hosts, and which of them have opened a device. Those of a host share their
 // doorbells.
 func (p *process) greet() error {
 	host, err := os.Hostname()
@@ -32,7 +31,7 @@ func (p *process) greet() error {
 	copy(mine.version(), Version)
 	copy(mine.host(), host)
 	copy(mine.bells(), p.introduceBells())
-	if device.Registered() != nil {
+	if p.device != nil {
 		*mine.device() = 1
 	}
 	if p.config.Debug {

@@ -34,7 +34,7 @@ type process struct {
 
 	device *device.Attached // for MPI; nil if none was open
 	able   DeviceMemory     // what MPI is given its memory for
-	stages []bool           // by rank: whether the program has package gpu
+	stages []bool           // by rank: whether it had opened a device
 
 	gate     chan struct{} // held by whoever makes a communicator
 	attached bool          // somebody else initialised MPI, and will finalise it
