@@ -348,6 +348,8 @@ static void forget(m4g_engine *e, int64_t i) {
   requests(e)[i] = MPI_REQUEST_NULL;
   e->live--;
   while (e->head < e->tail && e->posted[e->head] == NULL) e->head++;
+  // Gaps at the end would grow behind a receive that stays, and be tested with it.
+  while (e->head < e->tail && e->posted[e->tail - 1] == NULL) e->tail--;
   if (e->live == 0) e->head = e->tail = 0;
 }
 
@@ -724,9 +726,22 @@ static int64_t leading_set(m4g_engine *e) {
   return n;
 }
 
+// test_at looks at one request and returns whether it is complete.
+static int test_at(m4g_engine *e, int64_t at) {
+  int flag = 0;
+  MPI_Status status;
+  int rc = mpi.Test(&requests(e)[at], &flag, &status);
+  if (rc == MPI_SUCCESS && !flag) return 0;
+  m4g_op *o = e->posted[at];
+  forget(e, at);
+  complete(e, o, rc, &status);
+  return 1;
+}
+
 // test looks at the posted requests once, which also makes MPI progress. The
 // oldest complete first as a rule, so they are tested one by one for as long as
-// they do; with wide, a window of the others is tested too, in turn.
+// they do; or, behind the few that stay, the youngest. With wide, a window of the others
+// is tested too, in turn.
 static void test(m4g_engine *e, int wide) {
   while (e->live > 0) {
     int64_t set = leading_set(e);
@@ -735,16 +750,14 @@ static void test(m4g_engine *e, int wide) {
       if (e->live == set) return;
       break;
     }
-    int flag = 0;
-    MPI_Status status;
-    int64_t at = e->head;
-    int rc = mpi.Test(&requests(e)[at], &flag, &status);
-    if (rc == MPI_SUCCESS && !flag) break;
-    m4g_op *o = e->posted[at];
-    forget(e, at);
-    complete(e, o, rc, &status);
+    if (!test_at(e, e->head)) break;
   }
-  if (!wide || e->live <= 1) return;
+  enum { FEW = 4 };
+  if (e->live <= 1) return;
+  if (!wide) {
+    if (e->live <= FEW) test_at(e, e->tail - 1);
+    return;
+  }
   if (e->chunk <= e->head || e->chunk >= e->tail) e->chunk = e->head + 1;
   int64_t at = e->chunk, n = e->tail - at < WINDOW ? e->tail - at : WINDOW;
   e->chunk += WINDOW;
