@@ -48,9 +48,8 @@ type channel struct {
 
 const (
 	headerTag = 0
-	slotSize  = 3840 // bytes of a header that are sent at once: below what MPIs send without asking
-	window    = 64   // messages of a stream that are not acknowledged
-	ackBatch  = 16   // acknowledgements that are not kept for the next header
+	window    = 64 // messages of a stream that are not acknowledged
+	ackBatch  = 16 // acknowledgements that are not kept for the next header
 )
 
 // peer is what this process keeps of another, and of itself.

@@ -11,7 +11,7 @@ import (
 type arrival struct {
 	source int // of the job
 	prefix wire.Prefix
-	buffer [slotSize]byte
+	buffer [wire.First]byte
 	first  []byte        // the beginning of the header, in the buffer
 	whole  []byte        // all of the header, once it was read
 	long   *headerBuffer // its memory, if that is not the buffer

@@ -149,7 +149,7 @@ func (s *sending) describe(frames []mem.Buffer) error {
 		total += f.Len()
 	}
 	stages := ch.stages[s.dest]
-	short := ch.plans[0].Plan == wire.Inline && fitsSlot(len(frames), total)
+	short := ch.plans[0].Plan == wire.Inline && wire.FitsFirst(len(frames), total)
 	for i, f := range frames {
 		m, err := memoryOf(f)
 		if err != nil {
@@ -182,13 +182,6 @@ func (s *sending) describe(frames []mem.Buffer) error {
 		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, s.limits.Message, mpicomm.ErrCount)
 	}
 	return nil
-}
-
-// fitsSlot tells whether a message with all of its frames fits into the first
-// part of a header, whatever its runs.
-func fitsSlot(frames, total int) bool {
-	const most = 128 + 2*wire.MaxAcks // of the prefix, and of acknowledgements
-	return frames < slotSize/8 && most+12*frames+total <= slotSize
 }
 
 // maxPart is the longest part of a datatype.
@@ -276,7 +269,7 @@ func (s *sending) operations(ops []mpicomm.Op) ([]mpicomm.Op, error) {
 	if err != nil {
 		return nil, s.notSent(err)
 	}
-	first := min(len(header), slotSize)
+	first := min(len(header), wire.First)
 	ops = append(ops, ch.comm.SendOp(mem.Of(header[:first]), s.dest, headerTag))
 	if rest := header[first:]; len(rest) > 0 {
 		ops = append(ops, ch.comm.SendOp(mem.Of(rest), s.dest, slot))

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -87,16 +84,7 @@ func unchanged(t testing.TB, counter string) {
 
 // trace runs f and returns how often each entry of the driver was called.
 func trace(t *testing.T, f func()) map[string]int {
-	file := filepath.Join(t.TempDir(), "trace")
-	cudasim.Configure(t, "CUDASIM_TRACE", file)
-	f()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	calls := map[string]int{}
-	for line := range strings.Lines(string(text)) {
-		name, _, _ := strings.Cut(line, " ")
-		calls[name]++
-	}
+	calls := cudasim.Trace(t, f)
 	require.NotEmpty(t, calls)
 	return calls
 }

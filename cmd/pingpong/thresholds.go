@@ -40,10 +40,7 @@ func gain(times, others []float64) float64 {
 
 // fitsHeader tells whether a message travels in the first part of its header
 // (docs/wire.md), and so inline whatever the limit.
-func (s multiShape) fitsHeader() bool {
-	const part, most = 3840, 256 // of the header, and of what is in it besides frames
-	return most+s.frames*(12+s.size) <= part
-}
+func (s multiShape) fitsHeader() bool { return wire.FitsFirst(s.frames, s.frames*s.size) }
 
 // thresholds finds the plans for frames of each length that take the least time,
 // as the geometric mean over the numbers of frames. What is within noise of the

@@ -198,3 +198,21 @@ func Configure(t testing.TB, name, value string) {
 	set(value)
 	t.Cleanup(func() { set(before) })
 }
+
+// Trace runs f and returns how often this process has called each entry of the driver.
+func Trace(t testing.TB, f func()) map[string]int {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "trace")
+	Configure(t, "CUDASIM_TRACE", file)
+	f()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		name, _, _ := strings.Cut(line, " ")
+		calls[name]++
+	}
+	return calls
+}

@@ -98,7 +98,7 @@ func toMyself(ctx context.Context, c *mpicomm.Comm, a, b *gpu.Buffer) error {
 // call, or there is none and check finds the right bytes.
 func failEach(t *testing.T, f func() error, check func(at string)) {
 	require.NoError(t, f()) // what is kept is there now
-	calls := trace(t, func() { require.NoError(t, f()) })
+	calls := cudasim.Trace(t, func() { require.NoError(t, f()) })
 	require.Positive(t, calls["cuMemcpyAsync"])
 	for name, n := range calls {
 		if name == "cuInit" || name == "cuGetErrorName" {

@@ -3,9 +3,6 @@ package device_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/mpi4go/mpi4go/gpu"
@@ -138,21 +135,6 @@ func (m *memory) requirePattern(t testing.TB, ctx context.Context, s *gpu.Stream
 			require.Equal(t, pattern.Byte(uint64(seed), i), b, "byte %d of %d", i, n)
 		}
 	}
-}
-
-// trace runs f and returns how often this process has called each entry of the driver.
-func trace(t testing.TB, f func()) map[string]int {
-	file := filepath.Join(t.TempDir(), "trace")
-	cudasim.Configure(t, "CUDASIM_TRACE", file)
-	f()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	calls := map[string]int{}
-	for line := range strings.Lines(string(text)) {
-		name, _, _ := strings.Cut(line, " ")
-		calls[name]++
-	}
-	return calls
 }
 
 var kinds = []mem.Kind{mem.Host, mem.Managed, mem.Device}

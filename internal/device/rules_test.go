@@ -497,7 +497,7 @@ func TestWhoCopies(t *testing.T) {
 	a.fill(t, stream, 1)
 	require.NoError(t, stream.Synchronize(ctx))
 	before := cudasim.Stats()
-	calls := trace(t, func() {
+	calls := cudasim.Trace(t, func() {
 		_, err := coro.Sendrecv(ctx, c, a.mem(), peer, 1, b.mem(), peer, 1)
 		require.NoError(t, err)
 	})
@@ -576,7 +576,7 @@ func TestWaitany(t *testing.T) {
 func TestExclusive(t *testing.T) {
 	cudasim.Needed(t)
 	mpitest.Pair(t)
-	calls := trace(t, func() {
+	calls := cudasim.Trace(t, func() {
 		done := make(chan error)
 		go func() {
 			runtime.LockOSThread() // one that has never called the driver

@@ -143,6 +143,17 @@ type Prefix struct {
 // MaxAcks is how many acknowledgements the beginning of a header has room for.
 const MaxAcks = 64
 
+// First is how many bytes of a header are sent at once: below what MPIs send without
+// asking.
+const First = 3840
+
+// FitsFirst tells whether a message of so many frames, of total bytes, travels in the
+// first part of its header, whatever its runs and acknowledgements.
+func FitsFirst(frames, total int) bool {
+	const most = 128 + 2*MaxAcks // of the prefix, and of acknowledgements
+	return most+12*frames+total <= First
+}
+
 // ReadPrefix reads the beginning of a header, with all of the acknowledgements,
 // which it appends to acks.
 func ReadPrefix(b []byte, limits Limits, acks []uint16) (Prefix, []uint16, error) {
