@@ -186,6 +186,45 @@ func TestStuckSend(t *testing.T) {
 	})
 }
 
+// programStuckInside has a call into MPI that does not return.
+func programStuckInside() error {
+	if err := mpicomm.Init(mpicomm.Config{DrainTimeout: time.Second}); err != nil {
+		return err
+	}
+	c := mpicomm.World()
+	if _, err := c.Irecv(mem.Of(make([]byte, 10)), mpicomm.AnySource, 5); err != nil {
+		return err
+	}
+	inside := make(chan struct{})
+	go func() {
+		_ = mpicomm.Exclusive(func() {
+			close(inside)
+			select {}
+		})
+	}()
+	<-inside
+	err := mpicomm.Finalize()
+	var pending *mpicomm.PendingError
+	if !errors.As(err, &pending) || !pending.Skipped {
+		return fmt.Errorf("Finalize: %w", err)
+	}
+	fmt.Println(err)
+	os.Exit(6)
+	return nil
+}
+
+// TestStuckInside shows that Finalize returns, with an error, even if a thread never
+// comes back from MPI.
+func TestStuckInside(t *testing.T) {
+	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
+		for _, funneled := range []string{"", "MPI4GO_THREAD_LEVEL=funneled"} {
+			r := mpitest.Job{MPI: mpi, Ranks: 1, Program: "stuck inside", Env: []string{funneled}}.Run(t)
+			require.Equal(t, 6, r.Code)
+			require.Contains(t, r.Output, "a call into MPI does not return")
+		}
+	})
+}
+
 // programHung has a peer that calls MPI_Finalize far too late.
 func programHung() error {
 	if err := mpicomm.Init(mpicomm.Config{DrainTimeout: time.Second}); err != nil {

@@ -365,7 +365,9 @@ func Finalize() error {
 			report.Hung = true
 		}
 	}
-	p.endBells()
+	if closed { // or else a thread that is inside MPI may still ring one
+		p.endBells()
+	}
 	state.Store(finalized)
 	switch {
 	case report != nil:
@@ -390,7 +392,9 @@ func (p *process) drain() *PendingError {
 	if stuck != nil {
 		report.Skipped, report.Cause = true, stuck
 	}
-	for _, op := range p.engine.Outstanding() {
+	left, err := p.outstanding()
+	report.Skipped = report.Skipped || err != nil
+	for _, op := range left {
 		report.Operations = append(report.Operations, describe(op))
 		if !report.Skipped {
 			p.cancel(op)
@@ -411,6 +415,13 @@ func (p *process) drain() *PendingError {
 	return report
 }
 
+// outstanding lists what is in flight at the end.
+func (p *process) outstanding() ([]*progress.Op, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return p.engine.Outstanding(ctx)
+}
+
 // waitForSends waits until nothing but receives and probes is in flight.
 func (p *process) waitForSends(ctx context.Context) error {
 	for {
@@ -418,7 +429,11 @@ func (p *process) waitForSends(ctx context.Context) error {
 			return nil
 		}
 		sends := 0
-		for _, op := range p.engine.Outstanding() {
+		ops, err := p.engine.Outstanding(ctx)
+		if err != nil {
+			return errors.New("a call into MPI does not return, as may happen when another rank has died")
+		}
+		for _, op := range ops {
 			for i := range op.N() {
 				if spec, _ := op.At(i); !cancels(spec.Kind) && !op.Finished(i) {
 					sends++

@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 		mpitest.Program("outstanding receive", programOutstandingReceive),
 		mpitest.Program("procs", programProcs),
 		mpitest.Program("slow reader", programSlowReader),
+		mpitest.Program("stuck inside", programStuckInside),
 		mpitest.Program("stuck send", programStuckSend),
 		mpitest.Program("two tries", programTwoTries),
 	)

@@ -152,7 +152,11 @@ func (c *Comm) Free(ctx context.Context) error {
 		return fail(ErrComm, "%s belongs to the library: free only what Dup, Split, SplitShared or Create returned", c.name)
 	}
 	inFlight := 0
-	for _, op := range p.engine.Outstanding() {
+	ops, err := p.engine.Outstanding(ctx)
+	if err != nil {
+		return err
+	}
+	for _, op := range ops {
 		for i := range op.N() {
 			if spec, _ := op.At(i); spec.Comm == c.handle && !op.Finished(i) {
 				inFlight++

@@ -695,7 +695,7 @@ static void test_window(m4g_engine *e, int64_t from, int64_t n) {
 }
 
 // test_set completes the set whose requests are the oldest, if all of them are
-// complete: one call instead of one for each. It returns whether it did.
+// complete: one call instead of one for each. It returns whether it did so for any.
 static int test_set(m4g_engine *e, int64_t n) {
   MPI_Status statuses[WINDOW];
   int64_t at = e->head;
@@ -705,6 +705,7 @@ static int test_set(m4g_engine *e, int64_t n) {
   if (rc == MPI_SUCCESS && !flag) return 0;
   rc = mpi.Testall((int)n, requests(e) + at, &flag, statuses);
   if (rc == MPI_SUCCESS && !flag) return 0;
+  int any = 0;
   for (int64_t i = at; i < at + n; i++) {
     m4g_op *o = e->posted[i];
     // If one has failed each has its own error, and some may not be complete.
@@ -712,8 +713,9 @@ static int test_set(m4g_engine *e, int64_t n) {
     if (o == NULL || own == MPI_ERR_PENDING) continue;
     forget(e, i);
     complete(e, o, own, &statuses[i - at]);
+    any = 1;
   }
-  return 1;
+  return any;
 }
 
 // leading_set is the number of the oldest requests that are what is left of a

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"context"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -245,10 +246,13 @@ func (e *Engine) Exclusive(f func()) {
 		return
 	}
 	for i := 0; !e.tryLead(); i++ {
-		if i < 1000 {
+		switch {
+		case i < 1000:
 			runtime.Gosched()
-		} else {
+		case i < 100000: // 5 s
 			time.Sleep(50 * time.Microsecond)
+		default: // a call into MPI does not return
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
 	id := e.exclusives.Add(1)
@@ -295,16 +299,25 @@ func (e *Engine) Close(bound time.Duration) bool {
 	}
 }
 
-// Outstanding lists the operations in flight. It takes the lead.
-func (e *Engine) Outstanding() (ops []*Op) {
-	e.Exclusive(func() {
+// Outstanding lists the operations in flight. It needs the lead; an error, which is
+// the context's, means that whoever has it does not return from MPI.
+func (e *Engine) Outstanding(ctx context.Context) ([]*Op, error) {
+	listed := make(chan []*Op, 1)
+	go e.Exclusive(func() {
+		var ops []*Op
 		e.slots.each(func(op *Op) {
 			if op.detach == nil && !op.isPart {
 				ops = append(ops, op)
 			}
 		})
+		listed <- ops
 	})
-	return append(ops, e.later.list()...)
+	select {
+	case ops := <-listed:
+		return append(ops, e.later.list()...), nil
+	case <-ctx.Done():
+		return e.later.list(), ctx.Err()
+	}
 }
 
 // Detached counts the sends in flight that nobody waits for.
