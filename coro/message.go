@@ -143,45 +143,64 @@ func (s *sending) describe(frames []mem.Buffer) error {
 	if len(frames) > s.limits.Frames {
 		return fmt.Errorf("sendmessage: %d frames; Config.MaxFrames is %d: %w", len(frames), s.limits.Frames, mpicomm.ErrCount)
 	}
-	s.plan = slices.Grow(s.plan[:0], len(frames))
 	total := 0
-	for _, f := range frames {
-		total += f.Len()
+	for i := range frames {
+		total += frames[i].Len()
 	}
-	stages := ch.stages[s.dest]
+	if total > s.limits.Message {
+		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, s.limits.Message, mpicomm.ErrCount)
+	}
+	s.plan = slices.Grow(s.plan[:0], len(frames))
 	short := ch.plans[0].Plan == wire.Inline && wire.FitsFirst(len(frames), total)
-	for i, f := range frames {
-		m, err := memoryOf(f)
-		if err != nil {
-			return fmt.Errorf("sendmessage: frame %d: %w", i, err)
-		}
-		p := wire.Frame{Len: f.Len(), Kind: uint8(f.Kind()), Plan: ch.plans.For(f.Len())}
-		switch {
-		case m != nil:
-			p.Plan = wire.Chunks
-		case p.Len == 0 || short:
-			p.Plan = wire.Inline
-		case p.Plan == wire.Datatype && p.Len > maxPart:
-			p.Plan = wire.Request
-		}
-		if p.Plan == wire.Request && stages {
-			p.Plan = wire.Chunks
+	like := wire.Frame{Len: -1} // the plain frame before: as a rule many are alike
+	for i := range frames {
+		f, p := &frames[i], like
+		if f.Len() != like.Len || !f.Plain() {
+			var err error
+			if p, err = s.planFor(f, short); err != nil {
+				return fmt.Errorf("sendmessage: frame %d: %w", i, err)
+			}
+			if f.Plain() && p.Plan != wire.Chunks {
+				like = p
+			}
 		}
 		switch p.Plan {
 		case wire.Inline:
 			s.inline += p.Len
-		case wire.Chunks:
-			p.Chunk = wire.ChunkFor(p.Len)
-			s.late = append(s.late, chunked{buf: f, mem: m, direct: m == nil || ch.takes(m), chunk: p.Chunk})
+		case wire.Chunks: // it is in s.late
 		default:
 			s.payload = true
 		}
 		s.plan = append(s.plan, p)
 	}
-	if total > s.limits.Message {
-		return fmt.Errorf("sendmessage: %d bytes; Config.MaxMessage is %d: %w", total, s.limits.Message, mpicomm.ErrCount)
-	}
 	return nil
+}
+
+// planFor chooses the plan of a frame; short is whether the whole message is. A frame
+// in chunks is added to late.
+func (s *sending) planFor(f *mem.Buffer, short bool) (wire.Frame, error) {
+	ch := s.ch
+	p := wire.Frame{Len: f.Len(), Kind: uint8(f.Kind()), Plan: ch.plans.For(f.Len())}
+	m, err := memoryOf(*f)
+	if err != nil {
+		return p, err
+	}
+	switch {
+	case m != nil:
+		p.Plan = wire.Chunks
+	case p.Len == 0 || short:
+		p.Plan = wire.Inline
+	case p.Plan == wire.Datatype && p.Len > maxPart:
+		p.Plan = wire.Request
+	}
+	if p.Plan == wire.Request && ch.stages[s.dest] {
+		p.Plan = wire.Chunks
+	}
+	if p.Plan == wire.Chunks {
+		p.Chunk = wire.ChunkFor(p.Len)
+		s.late = append(s.late, chunked{buf: *f, mem: m, direct: m == nil || ch.takes(m), chunk: p.Chunk})
+	}
+	return p, nil
 }
 
 // maxPart is the longest part of a datatype.
@@ -303,10 +322,11 @@ func (s *sending) header() ([]byte, error) {
 	if n := len(b) + s.inline; n > s.limits.Header {
 		return nil, fmt.Errorf("a header of %d bytes; Config.MaxHeader is %d: %w", n, s.limits.Header, mpicomm.ErrCount)
 	}
-	b = slices.Grow(b, s.inline)
-	for i, f := range s.plan {
-		if f.Plan == wire.Inline && f.Len > 0 {
-			b = append(b, s.frames[i].Bytes()...)
+	at := len(b)
+	b = slices.Grow(b, s.inline)[:at+s.inline]
+	for i := range s.plan {
+		if s.plan[i].Plan == wire.Inline {
+			at += copy(b[at:], s.frames[i].Bytes())
 		}
 	}
 	s.buffer = b
@@ -504,12 +524,11 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 		frames = late.frames
 	}
 	more := false
-	for i, f := range plan {
-		if f.Plan != wire.Inline {
+	for i := range plan {
+		if plan[i].Plan != wire.Inline {
 			more = true
-		} else if f.Len > 0 {
-			copy(frames[i].Bytes(), inline[:f.Len])
-			inline = inline[f.Len:]
+		} else if plan[i].Len > 0 {
+			inline = inline[copy(frames[i].Bytes(), inline):]
 		}
 	}
 	if late != nil {
@@ -596,9 +615,9 @@ func destinations(m *Message, frames []wire.Frame, buffers []mem.Buffer, alloc f
 	if len(buffers) != len(frames) {
 		return nil, fmt.Errorf("%w: %d frames into %d buffers", ErrFrames, len(frames), len(buffers))
 	}
-	for i, b := range buffers {
-		if b.Len() != frames[i].Len {
-			return nil, fmt.Errorf("%w: frame %d of %d bytes into a buffer of %d", ErrFrames, i, frames[i].Len, b.Len())
+	for i := range buffers {
+		if n := buffers[i].Len(); n != frames[i].Len {
+			return nil, fmt.Errorf("%w: frame %d of %d bytes into a buffer of %d", ErrFrames, i, frames[i].Len, n)
 		}
 	}
 	return buffers, nil

@@ -394,7 +394,11 @@ type bounced struct {
 // land sorts the frames of a message. It returns nil if none needs any care.
 func (ch *channel) land(ctx context.Context, plan []wire.Frame, frames []mem.Buffer) (*landing, error) {
 	var l *landing
-	for i, f := range plan {
+	for i := range plan {
+		f := &plan[i]
+		if frames[i].Plain() && f.Plan != wire.Chunks { // nearly always
+			continue
+		}
 		m, err := memoryOf(frames[i])
 		if err != nil {
 			return nil, fmt.Errorf("the buffer for frame %d: %w", i, err)

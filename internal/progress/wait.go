@@ -167,7 +167,7 @@ func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waite
 		switch {
 		case what.Done():
 			return true
-		case ctx.Done() != nil && ctx.Err() != nil:
+		case ctx.Err() != nil:
 			return false
 		}
 		now := time.Now()
