@@ -3,6 +3,8 @@ package progress
 import (
 	"runtime"
 	"time"
+
+	"github.com/mpi4go/mpi4go/internal/cmpi"
 )
 
 // drive is the background driver: it polls when nobody else does. While others
@@ -43,6 +45,10 @@ func (e *Engine) drive() {
 		switch {
 		case owed:
 			runtime.Gosched()
+			// Those who were woken have had their turn. If none of them leads now nobody does.
+			if e.c.Lead.Load() == cmpi.LeadFree && e.polls() {
+				e.urgent.Store(true)
+			}
 		case idle:
 			e.park()
 		}

@@ -156,13 +156,20 @@ func (e *Engine) leadOn(ctx context.Context, target uint32, want int, what waite
 	// somebody else have the core.
 	const chunk = 50 * time.Microsecond // more than a poll takes
 	led, last := time.Duration(0), time.Now()
+	fruitless, turn := 0, 1 // polls, and after how many of them other goroutines have a turn
 	for {
 		if e.owed {
 			led = 0
+			fruitless, turn = 0, 1
 		}
-		if e.owed || e.c.Tired() {
+		// What the peer waits for may be a goroutine that is behind this one.
+		if fruitless == turn && !e.c.Transferring() {
+			turn *= 2
+			e.yield()
+		} else if e.owed || e.c.Tired() {
 			e.yield()
 		}
+		fruitless++
 		e.reap(e.c.Poll(nil, target, want, e.spins()))
 		switch {
 		case what.Done():
