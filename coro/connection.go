@@ -183,7 +183,7 @@ func (e *end) recv(ctx context.Context, into []mem.Buffer, alloc func(Incoming) 
 	if err := r.await(ctx); err != nil {
 		return nil, err
 	}
-	m, err := r.receive(ctx)
+	m, err := r.receiveAs(ctx, &r.own)
 	if err != nil {
 		if m != nil { // it is in flight
 			return m.Frames, err

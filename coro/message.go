@@ -452,6 +452,7 @@ type receiving struct {
 	alloc func(Incoming) ([]mem.Buffer, error)
 	waits bool // none has matched yet
 	plan  []wire.Frame
+	own   Message // for who wants only the frames
 }
 
 var receivings = sync.Pool{New: func() any { return &receiving{receiver: receiver{ready: make(chan struct{}, 1)}} }}
@@ -496,9 +497,15 @@ func (r *receiving) await(ctx context.Context) error {
 
 // receive receives the rest of the message that has matched.
 func (r *receiving) receive(ctx context.Context) (*Message, error) {
+	return r.receiveAs(ctx, new(Message))
+}
+
+// receiveAs is receive for who has a Message.
+func (r *receiving) receiveAs(ctx context.Context, m *Message) (*Message, error) {
 	ch, a := r.ch, r.got
 	if a == nil {
-		return &Message{Source: mpicomm.ProcNull, Tag: mpicomm.AnyTag}, nil
+		m.Source, m.Tag = mpicomm.ProcNull, mpicomm.AnyTag
+		return m, nil
 	}
 	if err := ch.readHeader(ctx, a); err != nil {
 		return nil, err
@@ -509,7 +516,7 @@ func (r *receiving) receive(ctx context.Context) (*Message, error) {
 		return nil, fmt.Errorf("recvmessage: from rank %d of the job: %w", a.source, err)
 	}
 	r.plan = plan
-	m := &Message{Source: r.known.Rank(a.source), Tag: int(a.prefix.Tag)}
+	m.Source, m.Tag = r.known.Rank(a.source), int(a.prefix.Tag)
 	if m.Frames, err = destinations(m, plan, r.into, r.alloc); err != nil {
 		ch.giveBack(a)
 		return nil, fmt.Errorf("recvmessage: peer %d tag %d: %w", m.Source, m.Tag, err)

@@ -2,8 +2,11 @@ package mem_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -69,4 +72,36 @@ func TestBlockOutlivesItsVariable(t *testing.T) {
 		runtime.GC()
 	}
 	require.Equal(t, []byte{9}, buf.Bytes())
+}
+
+// TestAllocInHugePages looks up what the kernel was asked for: "hg" among the flags of the
+// mapping, which is in MADV_HUGEPAGE's manual page and proc(5).
+func TestAllocInHugePages(t *testing.T) {
+	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage/enabled"); err != nil {
+		t.Skip("this kernel has no transparent huge pages")
+	}
+	for n, want := range map[int]bool{2<<20 - 1: false, 2 << 20: true, 5 << 20: true} {
+		block, err := mem.Alloc(n)
+		require.NoError(t, err)
+		require.Equal(t, want, asksForHugePages(t, uint64(block.Buffer().Addr())), "%d bytes", n)
+		require.NoError(t, block.Free())
+	}
+}
+
+// asksForHugePages reads the flags of the mapping at an address.
+func asksForHugePages(t *testing.T, addr uint64) bool {
+	maps, err := os.ReadFile("/proc/self/smaps")
+	require.NoError(t, err)
+	inside := false
+	for line := range strings.Lines(string(maps)) {
+		var from, to uint64
+		if n, _ := fmt.Sscanf(line, "%x-%x ", &from, &to); n == 2 {
+			inside = from <= addr && addr < to
+		}
+		if flags, found := strings.CutPrefix(line, "VmFlags:"); found && inside {
+			return slices.Contains(strings.Fields(flags), "hg")
+		}
+	}
+	t.Fatalf("no mapping at %#x", addr)
+	return false
 }

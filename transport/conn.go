@@ -81,9 +81,9 @@ func (c *Conn) String() string { return fmt.Sprintf("%v-%v", c.local, c.peer) }
 // context's; mpicomm.ErrCount for a message beyond the limits of either side.
 func (c *Conn) SendMessage(ctx context.Context, frames []mem.Buffer) error {
 	defer region(ctx, "mpi write", c).End()
-	ctx, side, free := c.write.with(ctx)
+	ctx, side, merged := c.write.with(ctx)
 	err := c.end.Send(ctx, frames)
-	free()
+	merged.release()
 	if err != nil {
 		return c.failure("write", side, err)
 	}
@@ -134,9 +134,9 @@ func (c *Conn) RecvMessageAlloc(ctx context.Context, alloc func([]coro.FrameInfo
 
 func (c *Conn) receive(ctx context.Context, from func(context.Context) ([]mem.Buffer, error)) ([]mem.Buffer, error) {
 	defer region(ctx, "mpi read", c).End()
-	ctx, side, free := c.read.with(ctx)
+	ctx, side, merged := c.read.with(ctx)
 	frames, err := from(ctx)
-	free()
+	merged.release()
 	if err != nil {
 		return frames, c.failure("read", side, err)
 	}

@@ -76,8 +76,7 @@ func (c *netConn) Write(p []byte) (n int, err error) {
 // writePiece sends a copy of p as a message of one frame. While that is under way the
 // copy belongs to the library.
 func (c *netConn) writePiece(p []byte) error {
-	ctx, side, free := c.write.with(context.Background())
-	defer free()
+	ctx, side, _ := c.write.with(context.Background())
 	if err := c.land(ctx); err != nil {
 		return c.failure("write", side, err)
 	}
@@ -130,8 +129,7 @@ func (c *netConn) land(ctx context.Context) error {
 
 // Read reads what there is, at least a byte.
 func (c *netConn) Read(p []byte) (int, error) {
-	ctx, side, free := c.read.with(context.Background())
-	defer free()
+	ctx, side, _ := c.read.with(context.Background())
 	select {
 	case c.reading <- struct{}{}:
 	case <-ctx.Done():

@@ -105,15 +105,18 @@ type merged struct {
 	free func()
 }
 
-// with merges a caller's context with the side. The function returned has to be
-// called when the context is no longer needed.
-func (s *side) with(ctx context.Context) (context.Context, *sideContext, func()) {
+var mergers = sync.Pool{New: func() any { return new(merged) }}
+
+// with merges a caller's context with the side. What it returns last, which may be
+// nil, has to be released when the context is no longer needed.
+func (s *side) with(ctx context.Context) (context.Context, *sideContext, *merged) {
 	c := s.get()
 	if ctx.Done() == nil {
-		return c.ctx, c, func() {}
+		return c.ctx, c, nil
 	}
-	m := &merged{Context: ctx, side: c}
-	return m, c, m.release
+	m := mergers.Get().(*merged)
+	m.Context, m.side = ctx, c
+	return m, c, m
 }
 
 // Err is that of whichever had ended first when it was asked.
@@ -147,7 +150,12 @@ func (m *merged) Done() <-chan struct{} {
 }
 
 func (m *merged) release() {
-	if m.free != nil {
+	switch {
+	case m == nil:
+	case m.free != nil:
 		m.free()
+	case m.err.Load() == nil: // nobody knows it
+		m.Context, m.side = nil, nil
+		mergers.Put(m)
 	}
 }

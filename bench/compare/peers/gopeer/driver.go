@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpi4go/mpi4go/mem"
 )
 
 // The orders that the first process gives to the second; any other is a number of turns.
@@ -30,6 +32,8 @@ type driver struct {
 	wait     time.Duration // of an item that waits
 	verified int
 	pattern  []byte
+	blocks   []*mem.Block // long buffers
+	used     int          // of them by the measurement
 }
 
 func newDriver(c carrier) (*driver, error) {
@@ -233,12 +237,40 @@ func (d *driver) checkContents(b []byte, seed int) error {
 	return nil
 }
 
+// buffer is memory for a message: from 2 MiB on of mem.Alloc, which puts it into huge
+// pages as numpy does. It is used again for the next measurement.
+func (d *driver) buffer(size int) ([]byte, error) {
+	if size < 2<<20 {
+		return make([]byte, size), nil
+	}
+	for ; d.used < len(d.blocks); d.used++ {
+		if b := d.blocks[d.used].Bytes(); len(b) >= size {
+			d.used++
+			return b[:size], nil
+		}
+	}
+	b, err := mem.Alloc(max(size, 16<<20))
+	if err != nil {
+		return nil, err
+	}
+	d.blocks = append(d.blocks, b)
+	d.used = len(d.blocks)
+	return b.Bytes()[:size], nil
+}
+
 func (d *driver) work(i item) (*work, error) {
 	switch i.kind {
 	case "latency", "throughput", "multi":
 		send, recv := make([][]byte, i.frames), make([][]byte, i.frames)
+		d.used = 0
 		for f := range i.frames {
-			send[f], recv[f] = make([]byte, i.size), make([]byte, i.size)
+			var err error
+			if send[f], err = d.buffer(i.size); err != nil {
+				return nil, err
+			}
+			if recv[f], err = d.buffer(i.size); err != nil {
+				return nil, err
+			}
 		}
 		w := &work{messages: 2}
 		w.fill = func(seed int) {
