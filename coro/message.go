@@ -325,7 +325,7 @@ func (s *sending) header() ([]byte, error) {
 	at := len(b)
 	b = slices.Grow(b, s.inline)[:at+s.inline]
 	for i := range s.plan {
-		if s.plan[i].Plan == wire.Inline {
+		if f := &s.plan[i]; f.Plan == wire.Inline && f.Len > 0 { // an empty one may be on a device
 			at += copy(b[at:], s.frames[i].Bytes())
 		}
 	}
