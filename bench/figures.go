@@ -215,6 +215,63 @@ var figures = []figure{
 			atMost("bytes of them for each frame more", (many.AllocBytes-few.AllocBytes)/float64(many.Frames-few.Frames), 256, 64, "%.0f B"),
 		}, nil
 	}},
+	{"connections", func(m *measurement) ([]result, error) {
+		rows, err := m.rows("latency", "--transport", "all", "--sizes", "1,1M", "--rounds", "7")
+		if err != nil {
+			return nil, err
+		}
+		us := map[string]float64{}
+		for _, r := range rows {
+			us[fmt.Sprint(r.Transport, " ", r.Size)] = r.Us
+		}
+		var results []result
+		for _, size := range []struct {
+			n           int
+			coro, tcp   float64
+			aimC, aimTC float64
+		}{{1, 1.6, 15, 1.3, 25}, {1 << 20, 1.05, 3, 1.05, 5}} {
+			conn, raw, tcp := us[fmt.Sprint("conn ", size.n)], us[fmt.Sprint("coro ", size.n)], us[fmt.Sprint("tcp ", size.n)]
+			results = append(results,
+				atMost(fmt.Sprintf("%d B: Conn %.2f us over coro %.2f us", size.n, conn, raw), conn/raw, size.coro, size.aimC, "%.2f x"),
+				atLeast(fmt.Sprintf("%d B: Go's TCP %.2f us over Conn", size.n, tcp), tcp/conn, size.tcp, size.aimTC, "%.1f x"))
+		}
+		return results, nil
+	}},
+	{"connections, many active", func(m *measurement) ([]result, error) {
+		var us [2]float64
+		for i, n := range []string{"1", "10000"} {
+			rows, err := m.rows("latency", "--transport", "conn", "--connections", n, "--sizes", "1", "--rounds", "7")
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range rows {
+				if r.Transport == "conn" {
+					us[i] = r.Us
+				}
+			}
+		}
+		return []result{atMost(fmt.Sprintf("1 B: 10,000 in turn %.2f us over one %.2f us", us[1], us[0]), us[1]/us[0], 1.2, 1.05, "%.2f x")}, nil
+	}},
+	{"connections, idle", func(m *measurement) ([]result, error) {
+		many, err := m.rows("connections", "-c", "10000", "--samples", "1", "--after", "100ms")
+		if err != nil {
+			return nil, err
+		}
+		some, err := m.rows("connections", "-c", "100")
+		if err != nil {
+			return nil, err
+		}
+		r := some[0]
+		return []result{
+			atMost("memory of each, dialed", many[0].ConnRSS[0], 4096, 1024, "%.0f B"),
+			atMost("memory of each, accepted", many[0].ConnRSS[1], 4096, 1024, "%.0f B"),
+			atMost("100 after 5 s: CPU", r.CPUPercent, 0.3, 0.1, "%.2f %%"),
+			atMost("100 after 5 s: wake-up p50", r.WakeupP50Us, 150, 60, "%.0f us"),
+			atMost("100 after 5 s: wake-up p99", r.WakeupP99Us, 1000, 1000, "%.0f us"),
+			atMost(fmt.Sprintf("connect %.1f us over one way of a byte %.2f us", r.ConnectP50Us, r.OneWayUs), r.ConnectP50Us/r.OneWayUs, 20, 20, "%.1f x"),
+			atMost("connect p99", r.ConnectP99Us, 5000, 5000, "%.0f us"),
+		}, nil
+	}},
 	{"collectives, 4 ranks", func(m *measurement) ([]result, error) {
 		var results []result
 		for _, c := range []struct {

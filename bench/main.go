@@ -146,7 +146,14 @@ type row struct {
 	State        string  `json:"state"`
 	CPUPercent   float64 `json:"cpu_percent"`
 	WakeupP50Us  float64 `json:"wakeup_p50_us"`
+	WakeupP99Us  float64 `json:"wakeup_p99_us"`
 	Busy         bool    `json:"busy"`
+	Transport    string  `json:"transport"`
+	ConnectP50Us float64 `json:"connect_p50_us"`
+	ConnectP99Us float64 `json:"connect_p99_us"`
+	OneWayUs     float64 `json:"one_way_us"`
+
+	ConnRSS [2]float64 `json:"rss_bytes_per_connection"`
 }
 
 // rows runs a mode of pingpong.

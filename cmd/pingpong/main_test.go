@@ -87,6 +87,21 @@ func TestDeviceMemory(t *testing.T) {
 	})
 }
 
+// TestConnections shows what the mode for connections prints.
+func TestConnections(t *testing.T) {
+	mpitest.EachMPI(t, func(t *testing.T, mpi string) {
+		row := ran(t, mpi, strings.Fields("connections -c 50 --samples 2 --after 50ms")...).Rows[0]
+		require.EqualValues(t, 50, row["connections"])
+		require.Len(t, row["wakeups_us"], 2)
+		for _, name := range []string{"connect_p50_us", "connect_p99_us", "one_way_us", "wakeup_p50_us", "wakeup_p99_us"} {
+			require.Greater(t, row[name], 0.0, name)
+		}
+		for side, bytes := range row["bytes_per_connection"].([]any) {
+			require.Greater(t, bytes, 100.0, "of heap for what a connection is, side %d", side)
+		}
+	})
+}
+
 // requirePath checks how the messages of a row have travelled. In messages of many frames
 // short ones from host memory come in the header, or together, and are then staged into
 // device memory.

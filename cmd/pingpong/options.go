@@ -29,6 +29,7 @@ type options struct {
 	Coroutines  coroutinesCmd  `cmd:"" help:"Messages/s of many goroutines that ping-pong at the same time."`
 	Idle        idleCmd        `cmd:"" help:"CPU and wake-up latency of a process that only waits for a message (takes about 40 s)."`
 	Waiters     waitersCmd     `cmd:"" help:"Many goroutines of which each waits for a message of its own."`
+	Connections connectionsCmd `cmd:"" help:"What connections of package transport cost: connect time, memory, CPU and wake-up latency while many are open and idle (takes about two minutes)."`
 	Busy        busyCmd        `cmd:"" help:"Latency while a goroutine of the second rank computes."`
 	Allpairs    allpairsCmd    `cmd:"" help:"All ranks ping-pong with all others at the same time."`
 	Multi       multiCmd       `cmd:"" help:"One-way time of a message of many buffers, beside the ways to do it in C."`
