@@ -14,21 +14,28 @@ import (
 func (e *Engine) drive() {
 	defer close(e.driverDone)
 	watch := time.NewTimer(e.Watch)
+	period := e.Watch // shorter for a while after nobody has polled when somebody should
+	woken := false
 	for !e.stopping.Load() {
-		if !e.urgent.Swap(false) {
+		// Who has woken it has left something outstanding, and may have gone for good.
+		alone := woken && e.c.Lead.Load() == cmpi.LeadFree && e.polls()
+		woken = false
+		if !e.urgent.Swap(false) && !alone {
 			epoch := e.c.Epoch.Load()
-			watch.Reset(e.Watch)
+			watch.Reset(period)
 			select {
 			case <-watch.C:
 			case <-e.wake:
 				continue
 			}
 			if e.c.Epoch.Load() != epoch { // somebody else polls
+				period = min(2*period, e.Watch)
 				if !e.c.Abandoned() {
-					e.park()
+					woken = e.park()
 				}
 				continue
 			}
+			period = e.Watch / 8
 		}
 		done, leads := e.c.Drive(&e.Patience)
 		if !leads {
@@ -50,15 +57,15 @@ func (e *Engine) drive() {
 				e.urgent.Store(true)
 			}
 		case idle:
-			e.park()
+			woken = e.park()
 		}
 	}
 }
 
 // park waits until there is something to poll for and nobody who does. Whoever
 // gives the lead back then calls wakeDriver; the check in between sees what came
-// first.
-func (e *Engine) park() {
+// first. It returns whether somebody has called.
+func (e *Engine) park() (woken bool) {
 	e.parked.Store(true)
 	idle := e.c.Attended()
 	if e.Funnel {
@@ -66,8 +73,10 @@ func (e *Engine) park() {
 	}
 	if idle && !e.c.Submitted() && !e.stopping.Load() && !e.urgent.Load() && len(e.calls) == 0 {
 		<-e.wake
+		woken = true
 	}
 	e.parked.Store(false)
+	return woken
 }
 
 // wakeDriver makes the driver watch if it is parked, and cuts a long nap short.
