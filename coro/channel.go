@@ -131,8 +131,8 @@ func (ch *channel) unlock() {
 		return
 	}
 	h := wire.Header{}
-	b, _ := h.Append(nil)                                                                         // it is of the shortest kind
-	_, _ = mpicomm.Do(context.Background(), ch.comm.SendOp(mem.Of(b), ch.comm.Rank(), headerTag)) // short: it is copied
+	b, _ := h.Append(nil)                                      // it is of the shortest kind
+	_, _ = ch.comm.Isend(mem.Of(b), ch.comm.Rank(), headerTag) // the caller may have the lead, and must not wait
 }
 
 // turn is held by the one goroutine that receives headers.
@@ -254,7 +254,10 @@ func (ch *channel) receiveLate(ctx context.Context) error {
 	}
 	in := ch.lateIn
 	ch.late, ch.lateIn = nil, nil
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() == nil: // whoever left it had it cancelled
+		return nil
+	case err != nil:
 		return err
 	}
 	ch.handle(status.Source, in, status.Count)

@@ -209,8 +209,7 @@ const maxPart = 1<<31 - 1
 // await waits for the message's turn.
 func (s *sending) await(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		s.ch.posted(&s.sender, false)
-		return fmt.Errorf("sendmessage: %w", err)
+		return s.notSent(err)
 	}
 	if s.waits {
 		defer trace.StartRegion(ctx, "mpi sendmessage").End()

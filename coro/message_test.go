@@ -185,6 +185,25 @@ func TestMessageOrder(t *testing.T) {
 	}
 }
 
+// TestMessageEndedContextKeepsAcknowledgements shows that a message that is not sent
+// leaves the acknowledgements that it would have carried to the next.
+func TestMessageEndedContextKeepsAcknowledgements(t *testing.T) {
+	c := mpitest.Pair(t)
+	ctx := mpitest.Context(t)
+	frames := []mem.Buffer{mem.Of(make([]byte, 100))}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	for range 300 { // a stream of which only 64 may be without
+		if c.Rank() == 1 {
+			require.NoError(t, coro.SendMessage(ctx, c, frames, 0, 1))
+			continue
+		}
+		_, err := coro.RecvMessage(ctx, c, 1, 1)
+		require.NoError(t, err)
+		require.ErrorIs(t, coro.SendMessage(ended, c, frames, 1, 2), context.Canceled)
+	}
+}
+
 // TestMessageBackpressure shows that a sender waits for a receiver that does not
 // receive, and that neither side keeps more than a window of messages.
 func TestMessageBackpressure(t *testing.T) {

@@ -22,6 +22,7 @@ type netConn struct {
 	reading chan struct{} // held by the one reader
 	rest    []byte        // of a message that was read in part; under reading
 	block   *[]byte       // its memory, if that is of the pool
+	landing *landing      // a message whose Read ended while it was under way; under reading
 }
 
 const (
@@ -34,6 +35,12 @@ const (
 type flight struct {
 	request *mpicomm.Request
 	block   *[]byte
+}
+
+// landing is a message that is being received into its frames.
+type landing struct {
+	flight
+	frames []mem.Buffer
 }
 
 var pieces = sync.Pool{New: func() any { b := make([]byte, pieceSize); return &b }}
@@ -56,8 +63,11 @@ func (c *netConn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr is the peer's address.
 func (c *netConn) RemoteAddr() net.Addr { return c.peer }
 
-// Close closes the connection.
-func (c *netConn) Close() error { return c.close(-1) }
+// Close closes the connection. A Write that waits for the peer ends.
+func (c *netConn) Close() error {
+	c.write.fail(ErrClosedHere)
+	return c.close(-1)
+}
 
 // Write sends a copy of p, in pieces of at most 256 KiB.
 func (c *netConn) Write(p []byte) (n int, err error) {
@@ -150,8 +160,12 @@ func (c *netConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readMessage receives the next message.
+// readMessage receives the next message. If the deadline comes while it is under way,
+// that one is still the next.
 func (c *netConn) readMessage() error {
+	if c.landing != nil {
+		return c.readLanding()
+	}
 	frames, err := c.RecvMessageAlloc(context.Background(), func(in []coro.FrameInfo) ([]mem.Buffer, error) {
 		frames := make([]mem.Buffer, len(in))
 		for i, f := range in {
@@ -165,9 +179,38 @@ func (c *netConn) readMessage() error {
 		return frames, nil
 	})
 	if err != nil {
+		var under *mpicomm.InFlightError
+		if errors.As(err, &under) {
+			c.landing = &landing{flight{under.Request, c.block}, frames}
+		}
 		c.block = nil // if it was taken, the library may keep it
 		return err
 	}
+	c.take(frames)
+	return nil
+}
+
+// readLanding waits for the message that is under way.
+func (c *netConn) readLanding() error {
+	ctx, side, _ := c.read.with(context.Background())
+	l := c.landing
+	if _, err := l.request.Wait(ctx); err != nil {
+		_, done, own := l.request.Test()
+		if !done {
+			return c.failure("read", side, err)
+		}
+		if own != nil {
+			c.landing = nil
+			return c.failure("read", side, own)
+		}
+	}
+	c.landing, c.block = nil, l.block
+	c.take(l.frames)
+	return nil
+}
+
+// take makes the frames of a message what is read next.
+func (c *netConn) take(frames []mem.Buffer) {
 	for i, f := range frames {
 		if i == 0 {
 			c.rest = f.Bytes()
@@ -175,7 +218,6 @@ func (c *netConn) readMessage() error {
 			c.rest = append(c.rest[:len(c.rest):len(c.rest)], f.Bytes()...)
 		}
 	}
-	return nil
 }
 
 // recycle gives the memory of what was read back.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/mpi4go/mpi4go/internal/mpitest"
 	"github.com/mpi4go/mpi4go/transport"
@@ -69,6 +70,28 @@ func TestNetConn(t *testing.T) {
 		return c1, c2, func() { _ = c1.Close(); _ = c2.Close() }, nil
 	})
 	mpitest.Sync(t)
+}
+
+// TestNetConnCloseEndsWrite closes a connection while a long Write waits for a peer that
+// does not read.
+func TestNetConnCloseEndsWrite(t *testing.T) {
+	mpitest.Comm(t)
+	here, there := toSelf(t)
+	defer there.Close()
+	a := here.NetConn()
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := a.Write(make([]byte, 16<<20))
+		wrote <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	require.NoError(t, a.Close())
+	select {
+	case err := <-wrote:
+		require.ErrorIs(t, err, net.ErrClosed)
+	case <-time.After(10 * time.Second):
+		t.Fatal("Write still waits")
+	}
 }
 
 func TestNetConnEnd(t *testing.T) {
