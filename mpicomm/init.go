@@ -429,7 +429,7 @@ func (p *process) waitForSends(ctx context.Context) error {
 			return nil
 		}
 		sends := 0
-		ops, err := p.engine.Outstanding(ctx)
+		ops, err := p.outstanding()
 		if err != nil {
 			return errors.New("a call into MPI does not return, as may happen when another rank has died")
 		}
